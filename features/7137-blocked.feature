@@ -103,7 +103,7 @@ Feature: A gate that does not open leaves the plan as it is
       | cannot be judged           | expression                | why                          |
       | asks for what is not there | "arguments.area == 'x'"   | "there is no `area`"         |
       | is no yes or no            | "plan.phase == 'example' ? true : plan.goal" | "it is string" |
-      | divides by zero            | "1 / (plan.attempt - 1) > 0" | "it could not be judged"  |
+      | divides by zero            | "1 / (plan.attempt - 1) > 0" | "it could not be evaluated" |
 
   Scenario Outline: A result that breaks a rule is handed in, and stays until it is put right (<store>)
     Given a <store> store

@@ -1,75 +1,83 @@
-//! Measures the stores against hand-written loops that write exactly the same rows, in the same run
-//! on the same disk (`cargo xtask bench store`), sandboxes against plain git (`cargo xtask bench sandbox`),
-//! workers against starting the same program directly (`cargo xtask bench work`), what judging costs
-//! (`cargo xtask bench gates`), and whole lives against other programs' (`cargo xtask bench peers`). Prints tables for
-//! `docs/performance.md`.
+//! The benchmarks behind `cargo xtask bench`. Each compares Planwright with a baseline in the same run, on the same
+//! disk, and prints tables for `docs/performance.md`:
 //!
-//! Every figure is a ratio within a round, and the median of several rounds, because machines are
-//! shared and disks have moods.
+//! - `store`: the stores against hand-written loops that write the same rows
+//! - `sandbox`: sandboxes against plain git
+//! - `work`: workers against starting the same program directly
+//! - `gates`: the cost of evaluating rules
+//! - `peers`: complete workflows against other engines
+//!
+//! Every result is a ratio within a round, and the median of several rounds, because machines are shared and disk
+//! speed varies.
 
 #![expect(
     clippy::print_stderr,
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "a measuring program: it prints, starts itself again, and stops at the first surprise"
+    reason = "a benchmark prints, starts itself again, and stops at the first unexpected result"
 )]
 
-mod drive;
-mod fleet;
-mod gates;
-mod hand;
+mod builtin_drivers;
+mod handwritten_loop;
 mod peers;
 mod postgres;
-mod rounds;
+mod rule_evaluation;
 mod sandbox;
-mod size;
 mod slow_rule;
 mod sqlite;
-mod work;
+mod statistics;
+mod store_growth;
+mod workers;
+mod workload;
 
 use std::process::ExitCode;
 
+const USAGE: &str = "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work | gates \
+                     | peers [--only NAME]... [--runs N] | render";
+
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
         ["store"] => {
-            println!("| what | figure | target |");
-            println!("| --- | --- | --- |");
-            sqlite::measure();
-            postgres::measure();
-            size::measure();
+            statistics::print_header();
+            sqlite::measure_store();
+            postgres::measure_store();
+            store_growth::measure_growth();
         }
-        ["store", "sqlite"] => sqlite::measure(),
-        ["store", "postgres"] => postgres::measure(),
-        ["store", "size"] => size::measure(),
-        ["sandbox"] => sandbox::measure(),
-        ["work"] => fleet::measure(),
+        ["store", "sqlite"] => sqlite::measure_store(),
+        ["store", "postgres"] => postgres::measure_store(),
+        ["store", "size"] => store_growth::measure_growth(),
+        ["sandbox"] => sandbox::measure_sandboxes(),
+        ["work"] => workers::measure_workers(),
         ["gates"] => {
-            gates::measure();
-            slow_rule::measure();
+            rule_evaluation::measure_rules();
+            slow_rule::measure_slow_rule();
         }
-        ["stamp"] => fleet::stamp(),
-        ["worker", path, plan, steps] => sqlite::worker(path, plan, steps.parse().unwrap()),
-        ["peers", rest @ ..] => return ended(peers::measure(rest)),
-        ["render"] => return ended(peers::render()),
-        ["drive", what, rest @ ..] => return ended(drive::run(what, rest)),
+        // Started by the benchmarks themselves.
+        ["stamp"] => workers::write_start_stamp(),
+        ["worker", path, plan_id, steps] => {
+            sqlite::run_race_process(path, plan_id, steps.parse().unwrap());
+        }
+        ["drive", name, flags @ ..] => {
+            return exit_code(builtin_drivers::run_driver(name, flags));
+        }
+        ["peers", flags @ ..] => return exit_code(peers::measure_peers(flags)),
+        ["render"] => return exit_code(peers::render_report()),
         _ => {
-            eprintln!(
-                "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work | gates | peers [--only NAME]... [--runs N] | render"
-            );
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     }
     ExitCode::SUCCESS
 }
 
-fn ended(result: Result<(), String>) -> ExitCode {
+fn exit_code(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("planwright-bench: {why}");
+        Err(message) => {
+            eprintln!("planwright-bench: {message}");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! PostgreSQL: 16 callers against `pgbench` sending the same statements, on the same server.
+//! The PostgreSQL store with 16 callers, against `pgbench` sending the same statements to the same server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,70 +9,87 @@ use lifecycle::Lifecycle;
 use plan::PlanId;
 use store::{PostgresOptions, PostgresStore};
 
-use crate::hand::{self, Written, WrittenLease};
-use crate::rounds::{median, ratio, report};
-use crate::work::{Transitions, ready_plan};
+use crate::handwritten_loop::{self, LeaseWrite, TransitionRows};
+use crate::statistics::{format_ratios, median, print_row};
+use crate::workload::{ClaimReleaseCycle, create_ready_plan};
 
 const CALLERS: usize = 16;
 const ROUNDS: usize = 5;
-const SECONDS: u64 = 4;
+const ROUND_SECONDS: u64 = 4;
 const SCHEMA: &str = "bench";
 
-pub fn measure() {
+pub fn measure_store() {
     let url = std::env::var("PLANWRIGHT_TEST_POSTGRES")
-        .expect("run this through `cargo xtask bench store`, which starts a server");
+        .expect("PLANWRIGHT_TEST_POSTGRES is not set. Run: cargo xtask bench store");
     let options = PostgresOptions {
         schema: SCHEMA.to_owned(),
         ..PostgresOptions::default()
     };
     let lifecycle = Lifecycle::open(PostgresStore::new(&url, options).unwrap());
-    let ours: Vec<PlanId> = (0..CALLERS).map(|_| ready_plan(&lifecycle)).collect();
-    let theirs: Vec<PlanId> = (0..CALLERS).map(|_| ready_plan(&lifecycle)).collect();
+    let create_plans = || -> Vec<PlanId> {
+        let plan_ids = (0..CALLERS).map(|_| create_ready_plan(&lifecycle));
+        plan_ids.collect()
+    };
+    let (own_plans, pgbench_plans) = (create_plans(), create_plans());
     let directory = tempfile::tempdir_in(".").unwrap();
     let script = directory.path().join("transition.sql");
-    std::fs::write(&script, transitions(&theirs, &hand::rows(2))).unwrap();
-    let (mut ratios, mut rates) = (Vec::new(), Vec::new());
+    let claim_and_release = handwritten_loop::record_transitions(2);
+    std::fs::write(
+        &script,
+        claim_release_script(&pgbench_plans, &claim_and_release),
+    )
+    .unwrap();
+    let (mut ratios, mut baseline_rates) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let by_pgbench = pgbench(&url, &script);
-        rates.push(by_pgbench);
-        ratios.push(callers(&lifecycle, &ours) / by_pgbench);
+        let baseline = measure_pgbench(&url, &script);
+        baseline_rates.push(baseline);
+        ratios.push(measure_callers(&lifecycle, &own_plans) / baseline);
     }
-    let rate = median(rates);
-    report(
-        "PostgreSQL, pgbench with 16 clients (the measure)",
-        &format!("{rate:.0} transitions/s"),
+    let baseline = median(baseline_rates);
+    print_row(
+        &format!("PostgreSQL, pgbench with {CALLERS} clients (baseline)"),
+        &format!("{baseline:.0} transitions/s"),
         "",
     );
-    report("PostgreSQL, 16 callers / pgbench", &ratio(&ratios), "0.7");
+    print_row(
+        &format!("PostgreSQL, {CALLERS} callers / pgbench"),
+        &format_ratios(&ratios),
+        "0.7",
+    );
 }
 
+/// Transitions per second.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn callers(lifecycle: &Lifecycle, plans: &[PlanId]) -> f64 {
-    let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
+fn measure_callers(lifecycle: &Lifecycle, plan_ids: &[PlanId]) -> f64 {
+    let (transitions, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let stopwatch = Instant::now();
     std::thread::scope(|scope| {
-        for plan in plans {
+        for plan_id in plan_ids {
             scope.spawn(|| {
-                let mut transitions = Transitions::of(lifecycle, *plan);
+                let mut cycle = ClaimReleaseCycle::new(lifecycle, *plan_id);
                 // An even number of steps, so that the plan is free for the next round.
-                while !over.load(Ordering::Relaxed) {
-                    transitions.step().unwrap();
-                    transitions.step().unwrap();
-                    done.fetch_add(2, Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    cycle.run_step().unwrap();
+                    cycle.run_step().unwrap();
+                    transitions.fetch_add(2, Ordering::Relaxed);
                 }
             });
         }
-        std::thread::sleep(Duration::from_secs(SECONDS));
-        over.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(ROUND_SECONDS));
+        stop.store(true, Ordering::Relaxed);
     });
-    done.load(Ordering::Relaxed) as f64 / stopwatch.elapsed().as_secs_f64()
+    transitions.load(Ordering::Relaxed) as f64 / stopwatch.elapsed().as_secs_f64()
 }
 
-fn pgbench(url: &str, script: &std::path::Path) -> f64 {
-    let output = Command::new(program("pgbench"))
+/// Transitions per second.
+fn measure_pgbench(url: &str, script: &Path) -> f64 {
+    let output = Command::new(program_path("pgbench"))
         .env("PGOPTIONS", format!("-c search_path={SCHEMA}"))
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
-        .args([format!("--client={CALLERS}"), format!("--time={SECONDS}")])
+        .args([
+            format!("--client={CALLERS}"),
+            format!("--time={ROUND_SECONDS}"),
+        ])
         .arg(format!("--file={}", script.display()))
         .arg(url)
         .output()
@@ -83,51 +100,54 @@ fn pgbench(url: &str, script: &std::path::Path) -> f64 {
         String::from_utf8_lossy(&output.stderr)
     );
     // One run of the script is two transitions: a claim and a release.
-    scripts_per_second(&String::from_utf8_lossy(&output.stdout)).unwrap() * 2.0
+    parse_script_rate(&String::from_utf8_lossy(&output.stdout)).unwrap() * 2.0
 }
 
-/// Where one of PostgreSQL's own programs is.
-pub fn program(name: &str) -> PathBuf {
+/// The path of a PostgreSQL client program. `cargo xtask bench` sets the directory.
+pub fn program_path(name: &str) -> PathBuf {
     match std::env::var("PLANWRIGHT_TEST_PGBIN") {
         Ok(directory) => Path::new(&directory).join(name),
         Err(_) => name.into(),
     }
 }
 
-/// What `pgbench` says at its end.
-pub fn scripts_per_second(text: &str) -> Option<f64> {
+/// Reads scripts per second from the summary that `pgbench` prints.
+pub fn parse_script_rate(text: &str) -> Option<f64> {
     let rate = text.lines().find_map(|line| line.strip_prefix("tps = "))?;
     rate.split_whitespace().next()?.parse().ok()
 }
 
-/// The statements of a claim and a release, as the store sends them.
-fn transitions(plans: &[PlanId], rows: &[Written]) -> String {
-    let ids: Vec<String> = plans.iter().map(|id| format!("'{id}'")).collect();
+/// A `pgbench` script with the statements of these transitions, as the store sends them. Each client has its own plan.
+fn claim_release_script(plan_ids: &[PlanId], transitions: &[TransitionRows]) -> String {
+    let ids: Vec<String> = plan_ids.iter().map(|id| format!("'{id}'")).collect();
     let plan = format!("(ARRAY[{}])[:client_id::int + 1]", ids.join(", "));
-    rows.iter().map(|row| transaction(&plan, row)).collect()
+    transitions
+        .iter()
+        .map(|rows| transaction_sql(&plan, rows))
+        .collect()
 }
 
-/// The statements of a whole life of a plan that nobody had before.
-pub fn life(rows: &[Written]) -> String {
+/// A `pgbench` script that runs a complete workflow of a new plan.
+pub fn workflow_script(transitions: &[TransitionRows]) -> String {
     let mut script = "\\set plan random(1, 9000000000000000000)\n".to_owned();
-    for row in rows {
-        script += &transaction("(:plan)::text", row);
+    for rows in transitions {
+        script += &transaction_sql("(:plan)::text", rows);
     }
     script
 }
 
-/// One transition of the plan that this expression names: what is held, what is read, what is written.
-fn transaction(plan: &str, row: &Written) -> String {
+/// The transaction of one transition: lock, read, write. `plan` is an SQL expression for the plan's id.
+fn transaction_sql(plan: &str, row: &TransitionRows) -> String {
     let (phase, state) = (
         row.plan.phase().as_str(),
         row.plan.stage.state_name().as_str(),
     );
     let due_at = row
         .due_at()
-        .map_or("NULL".to_owned(), |moment| moment.to_string());
-    let (head, body) = (hex(&row.head), literal(&row.plan_body));
+        .map_or("NULL".to_owned(), |time| time.to_string());
+    let (head, body) = (encode_hex(&row.head), to_literal(&row.plan_body));
     let count = row.events.len();
-    let hold = if row.is_first() {
+    let lock_plan = if row.creates_plan() {
         String::new()
     } else {
         format!(
@@ -135,7 +155,7 @@ fn transaction(plan: &str, row: &Written) -> String {
              SELECT head, body FROM plans WHERE plan_id = {plan} FOR UPDATE;\n"
         )
     };
-    let entries = if row.puts_lease() {
+    let read_entries = if row.writes_lease() {
         format!(
             "SELECT e.changeset_id, e.body FROM changesets c JOIN entries e USING (changeset_id) \
              WHERE c.plan_id = {plan} AND NOT c.sealed ORDER BY e.changeset_id, e.path FOR UPDATE OF e;\n"
@@ -143,7 +163,7 @@ fn transaction(plan: &str, row: &Written) -> String {
     } else {
         String::new()
     };
-    let moved = if row.is_first() {
+    let write_plan = if row.creates_plan() {
         format!(
             "INSERT INTO plans (plan_id, id_reversed, version, phase, state, needs_person, due_at, head, body) \
              VALUES ({plan}, reverse({plan}), {count}, '{phase}', '{state}', false, {due_at}, '\\x{head}', '{body}') \
@@ -159,17 +179,16 @@ fn transaction(plan: &str, row: &Written) -> String {
     let events: Vec<String> = (1..)
         .zip(&row.events)
         .map(|(number, event)| {
-            let texts = event
-                .texts
-                .as_ref()
-                .map_or("NULL".to_owned(), |texts| format!("'{}'", literal(texts)));
-            let (body, hash) = (literal(&event.body), hex(&event.hash));
+            let texts = event.texts.as_ref().map_or("NULL".to_owned(), |texts| {
+                format!("'{}'", to_literal(texts))
+            });
+            let (body, hash) = (to_literal(&event.body), encode_hex(&event.hash));
             format!("({number}, '{body}', {texts}, '\\x{hash}'::bytea)")
         })
         .collect();
     let events = events.join(", ");
-    let lease = match &row.lease {
-        WrittenLease::Put {
+    let write_lease = match &row.lease {
+        LeaseWrite::Upsert {
             owner,
             epoch,
             expires_at,
@@ -178,13 +197,13 @@ fn transaction(plan: &str, row: &Written) -> String {
              ON CONFLICT (plan_id) DO UPDATE \
              SET owner = excluded.owner, epoch = excluded.epoch, expires_at = excluded.expires_at;\n"
         ),
-        WrittenLease::Dropped => format!("DELETE FROM leases WHERE plan_id = {plan};\n"),
-        WrittenLease::Kept => String::new(),
+        LeaseWrite::Delete => format!("DELETE FROM leases WHERE plan_id = {plan};\n"),
+        LeaseWrite::Unchanged => String::new(),
     };
     format!(
         "BEGIN;\n\
-         {hold}\
-         {entries}\
+         {lock_plan}\
+         {read_entries}\
          SELECT v.version, v.system, v.xid_base, clock_timestamp(), \
                 l.owner, l.epoch, l.expires_at, c.fingerprint, c.receipt, \
                 ARRAY(SELECT body FROM rules WHERE scope = ANY(ARRAY[]::text[])), \
@@ -192,24 +211,24 @@ fn transaction(plan: &str, row: &Written) -> String {
          FROM schema_version v \
          LEFT JOIN leases l ON l.plan_id = {plan} \
          LEFT JOIN commands c ON c.key_scope = NULL AND c.key = NULL;\n\
-         WITH moved AS ({moved}) \
+         WITH written AS ({write_plan}) \
          INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
-         SELECT pg_current_xact_id()::text::bigint, told.number, {plan}, moved.version - {count} + told.number, \
-                told.body, told.texts, told.hash \
-         FROM moved, (VALUES {events}) AS told (number, body, texts, hash);\n\
-         {lease}\
+         SELECT pg_current_xact_id()::text::bigint, event.number, {plan}, written.version - {count} + event.number, \
+                event.body, event.texts, event.hash \
+         FROM written, (VALUES {events}) AS event (number, body, texts, hash);\n\
+         {write_lease}\
          INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt) \
          VALUES (md5(random()::text), true, NULL, NULL, NULL, NULL);\n\
          COMMIT;\n"
     )
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As long as the text. `pgbench` takes a colon for a variable even within quotes, and nobody reads
-/// these rows.
-fn literal(text: &str) -> String {
+/// Replaces characters that would need quoting; the length stays the same. `pgbench` expands `:name` even inside quotes,
+/// and nothing reads these rows.
+fn to_literal(text: &str) -> String {
     text.replace(['\'', ':'], ";")
 }

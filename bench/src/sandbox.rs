@@ -1,4 +1,4 @@
-//! Sandboxes against plain git doing the same to the same tree, with what is written made as durable.
+//! Sandboxes against plain git: the same work on the same tree, with the same durability.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -10,71 +10,83 @@ use plan::{Digest, Epoch, PlanId};
 use sandbox::land::{LandAttempt, LandingMessage, LandingMethod, ProposalOutcome, SandboxResult};
 use sandbox::{GitEnv, LocalResource, ResourceLocation, SandboxEntryMode, SandboxKey, Sandboxes};
 
-use crate::rounds::{median, ratio, report};
+use crate::statistics::{format_ratios, median, print_header, print_row};
 
 const ROUNDS: usize = 5;
-const CHANGED: usize = 10;
+const CHANGED_FILES: usize = 10;
 
-pub fn measure() {
-    println!("| what | figure | target |");
-    println!("| --- | --- | --- |");
+pub fn measure_sandboxes() {
+    print_header();
     for files in [100, 50_000] {
-        Ground::new(files).measure();
+        SandboxBench::create(files).measure_rounds();
     }
 }
 
-/// A repository, a clone for plain git to work in, and a workshop.
-struct Ground {
+/// A repository, a clone of it for plain git, and a Planwright home.
+struct SandboxBench {
     directory: tempfile::TempDir,
-    workshop: Sandboxes,
-    site: LocalResource,
+    sandboxes: Sandboxes,
+    resource: LocalResource,
     files: usize,
-    edits: usize,
-    plans: u128,
+    edit_count: usize,
+    plan_count: u128,
 }
 
-/// What both took for the same.
+/// The times of one operation in milliseconds, a pair per round.
 #[derive(Default)]
-struct Pairs {
-    ours: Vec<f64>,
-    gits: Vec<f64>,
+struct TimePairs {
+    own: Vec<f64>,
+    git: Vec<f64>,
 }
 
-impl Pairs {
-    fn add(&mut self, ours: Duration, gits: Duration) {
-        self.ours.push(ours.as_secs_f64() * 1e3);
-        self.gits.push(gits.as_secs_f64() * 1e3);
+impl TimePairs {
+    fn add(&mut self, own: Duration, git: Duration) {
+        self.own.push(own.as_secs_f64() * 1e3);
+        self.git.push(git.as_secs_f64() * 1e3);
     }
 
-    fn report(&self, what: &str, target: &str) {
+    fn print_row(&self, what: &str, target: &str) {
         let ratios: Vec<f64> = self
-            .ours
+            .own
             .iter()
-            .zip(&self.gits)
-            .map(|(ours, gits)| ours / gits)
+            .zip(&self.git)
+            .map(|(own, git)| own / git)
             .collect();
-        let (ours, gits) = (median(self.ours.clone()), median(self.gits.clone()));
-        let figure = format!("{}: {ours:.0} ms / {gits:.0} ms", ratio(&ratios));
-        report(what, &figure, target);
+        let (own, git) = (median(self.own.clone()), median(self.git.clone()));
+        let figure = format!("{}: {own:.0} ms / {git:.0} ms", format_ratios(&ratios));
+        print_row(what, &figure, target);
     }
 }
 
-impl Ground {
-    fn new(files: usize) -> Self {
+#[derive(Default)]
+struct RoundTimes {
+    create: TimePairs,
+    capture: TimePairs,
+    land: TimePairs,
+}
+
+/// Bytes on disk.
+struct DiskUsage {
+    sandbox: u64,
+    shared_clone: u64,
+}
+
+impl SandboxBench {
+    fn create(files: usize) -> Self {
         let directory = tempfile::tempdir_in(".").unwrap();
         let root = directory.path().canonicalize().unwrap();
         let repository = root.join("repository");
         for number in 0..files {
-            let path = repository.join(name(number));
+            let path = repository.join(file_path(number));
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, format!("file {number}\n").repeat(8)).unwrap();
         }
-        git(&repository, &["init", "-q", "-b", "main", "."]);
-        git(&repository, &["add", "-A"]);
-        git(&repository, &["commit", "-q", "-m", "start"]);
-        git(&repository, &["repack", "-adq"]);
-        git(&root, &["clone", "-q", "repository", "clone"]);
-        let surroundings = GitEnv {
+        run_git(&repository, &["init", "-q", "-b", "main", "."]);
+        run_git(&repository, &["add", "-A"]);
+        run_git(&repository, &["commit", "-q", "-m", "start"]);
+        run_git(&repository, &["repack", "-adq"]);
+        run_git(&root, &["clone", "-q", "repository", "clone"]);
+        let git_env = GitEnv {
             program: "git".into(),
             path: std::env::var_os("PATH"),
             home: None,
@@ -82,8 +94,8 @@ impl Ground {
             timeout: sandbox::GIT_TIMEOUT,
         };
         Self {
-            workshop: Sandboxes::new(root.join("home"), surroundings),
-            site: LocalResource {
+            sandboxes: Sandboxes::new(root.join("home"), git_env),
+            resource: LocalResource {
                 name: "bench/code".to_owned(),
                 location: ResourceLocation::Git {
                     path: repository,
@@ -92,156 +104,153 @@ impl Ground {
             },
             directory,
             files,
-            edits: 0,
-            plans: 0,
+            edit_count: 0,
+            plan_count: 0,
         }
     }
 
-    fn measure(mut self) {
-        let (mut made, mut captured, mut landed) = Default::default();
-        let mut sizes = (0, 0);
-        // Once for nothing: caches are cold and git has not refreshed its index.
-        self.round(
-            &mut Pairs::default(),
-            &mut Pairs::default(),
-            &mut Pairs::default(),
-        );
+    fn measure_rounds(mut self) {
+        // The first round warms the caches and lets git refresh its index.
+        let mut disk_usage = self.run_round(&mut RoundTimes::default());
+        let mut times = RoundTimes::default();
         for _ in 0..ROUNDS {
-            sizes = self.round(&mut made, &mut captured, &mut landed);
+            disk_usage = self.run_round(&mut times);
         }
         let files = self.files;
-        let what = |what: &str| format!("{what}, {files} files");
-        made.report(&what("new sandbox / `git clone --shared`"), "≤ 1.2");
-        captured.report(&what("capture of 10 changed / `git status`"), "≤ 1.5");
-        landed.report(
-            &what("propose and land 10 changed / `git merge --no-ff`"),
+        let label = |what: &str| format!("{what}, {files} files");
+        times
+            .create
+            .print_row(&label("new sandbox / `git clone --shared`"), "≤ 1.2");
+        times.capture.print_row(
+            &label("capture of 10 changed files / `git status`"),
+            "≤ 1.5",
+        );
+        times.land.print_row(
+            &label("propose and land 10 changed files / `git merge --no-ff`"),
             "≤ 1.5 or ≤ 50 ms more",
         );
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let (ours, gits) = (megabytes(sizes.0), megabytes(sizes.1));
-        let figure = format!("{ours:.1} MB / {gits:.1} MB");
-        report(&what("disk of a sandbox / of a shared clone"), &figure, "–");
+        let figure = format!(
+            "{:.1} MB / {:.1} MB",
+            megabytes(disk_usage.sandbox),
+            megabytes(disk_usage.shared_clone)
+        );
+        print_row(&label("disk usage, sandbox / shared clone"), &figure, "–");
     }
 
-    /// One plan's life, each part of it beside plain git's; what a sandbox and a clone take of the
-    /// disk.
-    fn round(&mut self, made: &mut Pairs, captured: &mut Pairs, landed: &mut Pairs) -> (u64, u64) {
-        self.plans += 1;
-        let id = PlanId::from_parts(1_700_000_000_000, self.plans);
-        let site = self.site.clone();
-        let room = SandboxKey {
-            plan_id: id,
-            resource: &site,
+    /// Takes one plan from a new sandbox to its landing, and times plain git for each step.
+    fn run_round(&mut self, times: &mut RoundTimes) -> DiskUsage {
+        self.plan_count += 1;
+        let plan_id = PlanId::from_parts(1_700_000_000_000, self.plan_count);
+        let resource = self.resource.clone();
+        let key = SandboxKey {
+            plan_id,
+            resource: &resource,
         };
         let root = self.directory.path().canonicalize().unwrap();
-        let (repository, clone) = (site.location.path().to_owned(), root.join("clone"));
-        let shared = root.join("shared");
-        // Neither waits for the disk: what is lost with the power is made again.
-        let clones = ["-c", "core.fsync=none", "clone", "-q", "--shared"];
-        let mut clones: Vec<&OsStr> = clones.iter().map(OsStr::new).collect();
-        clones.extend([repository.as_os_str(), shared.as_os_str()]);
-        let gits = timed(|| git(&root, &clones));
-        let base = self.workshop.read_tip(&site).unwrap();
-        let enter = || {
-            self.workshop
-                .enter_sandbox(&room, Epoch(1), &base, SandboxEntryMode::Continue)
-        };
-        let (ours, entered) = timed_with(|| enter().unwrap());
-        made.add(ours, gits);
-        let sizes = (
-            size(&root.join("home/sandboxes").join(id.to_string()))
-                + size(&root.join("home/vaults").join(id.to_string())),
-            size(&shared),
-        );
-        self.edit(&[&entered.sandbox.path, &shared]);
-        let gits = timed(|| git(&shared, &["status", "--porcelain"]));
-        let (ours, result) = timed_with(|| {
-            self.workshop
-                .capture_sandbox(&room, Epoch(1), &base)
+        let repository = resource.location.path().to_owned();
+        let (clone, shared) = (root.join("clone"), root.join("shared"));
+
+        // Neither side syncs: a sandbox that is lost with the power can be made again.
+        let clone_args = ["-c", "core.fsync=none", "clone", "-q", "--shared"];
+        let mut clone_args: Vec<&OsStr> = clone_args.iter().map(OsStr::new).collect();
+        clone_args.extend([repository.as_os_str(), shared.as_os_str()]);
+        let (git_time, ()) = measure_time(|| run_git(&root, &clone_args));
+        let base = self.sandboxes.read_tip(&resource).unwrap();
+        let (own_time, entered) = measure_time(|| {
+            self.sandboxes
+                .enter_sandbox(&key, Epoch(1), &base, SandboxEntryMode::Continue)
                 .unwrap()
         });
-        assert_eq!(result.changes.len(), CHANGED);
-        captured.add(ours, gits);
-        // Whoever worked in it is done: it may be removed.
-        drop(entered);
-        git(&clone, &["checkout", "-q", "-b", "topic"]);
-        self.edit_as_before(&[&clone]);
-        git(&clone, &["commit", "-q", "-a", "-m", "topic"]);
-        git(&clone, &["checkout", "-q", "main"]);
-        let merge = [
-            "-c",
-            "core.fsync=all",
-            "merge",
-            "-q",
-            "--no-ff",
-            "--no-edit",
-        ];
-        let mut merge = merge.to_vec();
-        merge.push("topic");
-        let gits = timed(|| git(&clone, &merge));
-        git(&clone, &["branch", "-q", "-d", "topic"]);
-        let outcome = SandboxResult {
-            base: result.base,
-            tree: result.tree,
+        times.create.add(own_time, git_time);
+        let plan_dir = plan_id.to_string();
+        let disk_usage = DiskUsage {
+            sandbox: disk_usage(&root.join("home/sandboxes").join(&plan_dir))
+                + disk_usage(&root.join("home/vaults").join(&plan_dir)),
+            shared_clone: disk_usage(&shared),
         };
-        let ours = timed(|| self.land(&room, &outcome));
-        landed.add(ours, gits);
+
+        self.edit_count += 1;
+        self.edit_files(&[&entered.sandbox.path, &shared]);
+        let (git_time, ()) = measure_time(|| run_git(&shared, &["status", "--porcelain"]));
+        let (own_time, captured) = measure_time(|| {
+            self.sandboxes
+                .capture_sandbox(&key, Epoch(1), &base)
+                .unwrap()
+        });
+        assert_eq!(captured.changes.len(), CHANGED_FILES);
+        times.capture.add(own_time, git_time);
+        // Ends the use of the sandbox, so that it can be removed below.
+        drop(entered);
+
+        run_git(&clone, &["checkout", "-q", "-b", "topic"]);
+        self.edit_files(&[&clone]);
+        run_git(&clone, &["commit", "-q", "-a", "-m", "topic"]);
+        run_git(&clone, &["checkout", "-q", "main"]);
+        let merge = "-c core.fsync=all merge -q --no-ff --no-edit topic";
+        let merge: Vec<&str> = merge.split(' ').collect();
+        let (git_time, ()) = measure_time(|| run_git(&clone, &merge));
+        run_git(&clone, &["branch", "-q", "-d", "topic"]);
+        let result = SandboxResult {
+            base: captured.base,
+            tree: captured.tree,
+        };
+        let (own_time, ()) = measure_time(|| self.land_result(&key, &result));
+        times.land.add(own_time, git_time);
         let tree = ["rev-parse", "HEAD^{tree}"];
-        assert_eq!(answer(&repository, &tree), answer(&clone, &tree));
+        assert_eq!(read_git(&repository, &tree), read_git(&clone, &tree));
+
         std::fs::remove_dir_all(&shared).unwrap();
-        self.workshop.release_pins(&room, Epoch(2)).unwrap();
-        self.workshop.remove_plan(id, || Ok(())).unwrap();
-        sizes
+        self.sandboxes.release_pins(&key, Epoch(2)).unwrap();
+        self.sandboxes.remove_plan(plan_id, || Ok(())).unwrap();
+        disk_usage
     }
 
-    fn land(&self, room: &SandboxKey<'_>, outcome: &SandboxResult) {
+    fn land_result(&self, key: &SandboxKey<'_>, result: &SandboxResult) {
         let message = LandingMessage {
-            plan_id: room.plan_id,
+            plan_id: key.plan_id,
             goal: "Measure".to_owned(),
             chain_head: Digest::hash_bytes(b"chain"),
             unix_seconds: 1_700_000_000,
             allow_empty: false,
         };
-        let how = LandingMethod::Commit { merge: false };
-        let proposed = self
-            .workshop
-            .propose_landing(room, Epoch(2), outcome, &how, &message);
-        let ProposalOutcome::Ready(proposal) = proposed.unwrap() else {
-            panic!("nothing is in the way");
+        let method = LandingMethod::Commit { merge: false };
+        let outcome = self
+            .sandboxes
+            .propose_landing(key, Epoch(2), result, &method, &message);
+        let ProposalOutcome::Ready(proposal) = outcome.unwrap() else {
+            panic!("the landing must not conflict");
         };
-        let landed = self
-            .workshop
-            .land_proposal(room, Epoch(2), &proposal)
+        let attempt = self
+            .sandboxes
+            .land_proposal(key, Epoch(2), &proposal)
             .unwrap();
-        assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
+        assert_eq!(attempt, LandAttempt::Landed { kept: Vec::new() });
     }
 
-    /// Changes the next ten files in each of these trees.
-    fn edit(&mut self, trees: &[&Path]) {
-        self.edits += 1;
-        self.edit_as_before(trees);
-    }
-
-    fn edit_as_before(&self, trees: &[&Path]) {
-        for index in 0..CHANGED {
-            let number = (self.edits * 7919 + index * self.files / CHANGED) % self.files;
+    /// Makes the edits of this round in each of these trees. Every round changes other files.
+    fn edit_files(&self, trees: &[&Path]) {
+        for index in 0..CHANGED_FILES {
+            let offset = index * self.files / CHANGED_FILES;
+            let number = (self.edit_count * 7919 + offset) % self.files;
             for tree in trees {
-                let text = format!("edit {}\n", self.edits).repeat(9);
-                std::fs::write(tree.join(name(number)), text).unwrap();
+                let text = format!("edit {}\n", self.edit_count).repeat(9);
+                std::fs::write(tree.join(file_path(number)), text).unwrap();
             }
         }
     }
 }
 
-fn name(number: usize) -> PathBuf {
+fn file_path(number: usize) -> PathBuf {
     PathBuf::from(format!("src/{:03}/file{number}.txt", number / 100))
 }
 
-fn git<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) {
-    answer(directory, arguments);
+fn run_git<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) {
+    read_git(directory, arguments);
 }
 
-fn answer<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) -> Vec<u8> {
+/// Runs git, which must succeed, and returns its output.
+fn read_git<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) -> Vec<u8> {
     let output = Command::new("git")
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
@@ -253,30 +262,26 @@ fn answer<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) -> Vec<u8> {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     output.stdout
 }
 
-fn timed(work: impl FnOnce()) -> Duration {
-    timed_with(work).0
-}
-
-fn timed_with<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+fn measure_time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let stopwatch = Instant::now();
     let result = work();
     (stopwatch.elapsed(), result)
 }
 
-/// What a directory takes of the disk.
-fn size(directory: &Path) -> u64 {
+/// The bytes that a directory's files take up on disk.
+fn disk_usage(directory: &Path) -> u64 {
     let mut sum = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let metadata = std::fs::symlink_metadata(entry.path()).unwrap();
         sum += metadata.blocks() * 512;
         if metadata.is_dir() {
-            sum += size(&entry.path());
+            sum += disk_usage(&entry.path());
         }
     }
     sum

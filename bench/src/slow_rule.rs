@@ -1,189 +1,184 @@
-//! Many who meet the same slow rule: how often its command runs, and how long all of them take next to one.
+//! Many processes that need the verdict of the same slow rule: how often its command runs, and how long all of them
+//! take compared with one.
 //!
-//! The command is confined and can keep no count of its own. It says when it ran, and fails, so that nobody lands and
-//! everybody is told what it said: who runs it hears its own run, and who waits hears another's. So it ran as often as
-//! different things were heard.
+//! The command is confined and cannot keep a count. It prints a time stamp and fails, so that no plan lands and every
+//! process reports the output of the run it relied on. The number of different outputs is the number of runs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::rounds::{median, ratio, report};
+use crate::statistics::{format_ratios, median, print_row};
 
-const WORKERS: usize = 20;
+const PROCESSES: usize = 20;
 const ROUNDS: usize = 5;
 
-/// What `apply` ends with if a rule is not met.
-const RULE_NOT_MET: i32 = 5;
+/// The exit code of `apply` if a rule is not met.
+const RULE_NOT_MET_EXIT_CODE: i32 = 5;
 
-/// Measures and prints a row.
-pub fn measure() {
+pub fn measure_slow_rule() {
     let directory = tempfile::tempdir_in(".").unwrap();
-    let ground = Ground::new(&directory.path().canonicalize().unwrap());
-    let plan = ground.handed_in();
-    let (mut one, mut many, mut runs) = (Vec::new(), Vec::new(), 0);
+    let bench = SlowRuleBench::create(&directory.path().canonicalize().unwrap());
+    let plan_id = bench.create_executed_plan();
+    let (mut single_times, mut parallel_times) = (Vec::new(), Vec::new());
+    let mut max_runs = 0;
     for round in 0..ROUNDS {
-        one.push(ground.meet(&plan, &format!("alone-{round}"), 1).0);
-        let (took, said) = ground.meet(&plan, &format!("together-{round}"), WORKERS);
-        many.push(took);
-        runs = runs.max(said);
+        let single = bench.time_applies(&plan_id, &format!("alone-{round}"), 1);
+        single_times.push(single.seconds);
+        let parallel = bench.time_applies(&plan_id, &format!("together-{round}"), PROCESSES);
+        parallel_times.push(parallel.seconds);
+        max_runs = max_runs.max(parallel.command_runs);
     }
-    let ratios: Vec<f64> = many
+    let ratios: Vec<f64> = parallel_times
         .iter()
-        .zip(&one)
-        .map(|(many, one)| many / one)
+        .zip(&single_times)
+        .map(|(parallel, single)| parallel / single)
         .collect();
-    report(
-        &format!(
-            "{WORKERS} processes that meet the same rule, a command of 1 s: how often it runs, at most"
-        ),
-        &format!("**{runs}**"),
+    print_row(
+        &format!("{PROCESSES} processes need the same rule, a 1 s command: most runs per round"),
+        &format!("**{max_runs}**"),
         "1",
     );
-    let (many, one) = (median(many), median(one));
-    report(
-        &format!("{WORKERS} processes that meet the same rule / one that does"),
-        &format!("{}: {many:.1} s / {one:.1} s", ratio(&ratios)),
+    let (parallel, single) = (median(parallel_times), median(single_times));
+    print_row(
+        &format!("{PROCESSES} processes that need the same rule / one process"),
+        &format!(
+            "{}: {parallel:.1} s / {single:.1} s",
+            format_ratios(&ratios)
+        ),
         "",
     );
 }
 
-/// A home, a repository, and a project of it.
-struct Ground {
+/// A Planwright home and a repository registered as a project.
+struct SlowRuleBench {
     root: PathBuf,
 }
 
-impl Ground {
-    fn new(root: &Path) -> Self {
-        let ground = Self {
+struct ApplyTimes {
+    seconds: f64,
+    /// How often the rule's command ran.
+    command_runs: usize,
+}
+
+impl SlowRuleBench {
+    fn create(root: &Path) -> Self {
+        let bench = Self {
             root: root.to_owned(),
         };
-        let (shop, action) = (root.join("shop"), root.join("tidy.yaml"));
-        std::fs::create_dir_all(&shop).unwrap();
-        std::fs::write(shop.join("README.md"), "# Shop\n").unwrap();
-        for words in [
+        let (repository, action) = (root.join("shop"), root.join("tidy.yaml"));
+        std::fs::create_dir_all(&repository).unwrap();
+        std::fs::write(repository.join("README.md"), "# Shop\n").unwrap();
+        for arguments in [
             &["init", "-q", "-b", "main", "."][..],
             &["add", "-A"],
             &["commit", "-q", "-m", "start"],
         ] {
             let mut git = Command::new("git");
-            for (who, variable) in [
-                ("AUTHOR", "NAME"),
-                ("AUTHOR", "EMAIL"),
-                ("COMMITTER", "NAME"),
-                ("COMMITTER", "EMAIL"),
-            ] {
-                git.env(format!("GIT_{who}_{variable}"), "bench");
+            for role in ["AUTHOR", "COMMITTER"] {
+                git.env(format!("GIT_{role}_NAME"), "bench")
+                    .env(format!("GIT_{role}_EMAIL"), "bench");
             }
-            assert!(
-                git.args(words)
-                    .current_dir(&shop)
-                    .status()
-                    .unwrap()
-                    .success()
-            );
+            let status = git.args(arguments).current_dir(&repository).status();
+            assert!(status.unwrap().success());
         }
         std::fs::write(
             &action,
             "name: tidy\ndescription: Tidy the shop\nactor: bot\n",
         )
         .unwrap();
-        ground.says(
-            0,
-            &["action", "create", "--config", action.to_str().unwrap()],
-        );
-        ground.says(
-            0,
-            &["project", "create", "shop", "--git", shop.to_str().unwrap()],
-        );
-        ground
+        bench.run_planwright(&["action", "create", "--config", action.to_str().unwrap()]);
+        bench.run_planwright(&[
+            "project",
+            "create",
+            "shop",
+            "--git",
+            repository.to_str().unwrap(),
+        ]);
+        bench
     }
 
-    fn program(&self, words: &[&str]) -> Command {
-        let mut program = Command::new(
-            std::env::current_exe()
-                .unwrap()
-                .with_file_name("planwright"),
-        );
-        program
+    fn planwright_command(&self, arguments: &[&str]) -> Command {
+        let own_program = std::env::current_exe().unwrap();
+        let mut command = Command::new(own_program.with_file_name("planwright"));
+        command
             .args(["--format", "json"])
-            .args(words)
+            .args(arguments)
             .env("PLANWRIGHT_HOME", self.root.join("home"))
             .current_dir(self.root.join("shop"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        program
+        command
     }
 
-    /// What a command says that ends like this.
-    fn says(&self, code: i32, words: &[&str]) -> Value {
-        let output = self.program(words).output().unwrap();
-        data(code, &output)
+    /// Runs a command that must succeed. Returns its data.
+    fn run_planwright(&self, arguments: &[&str]) -> Value {
+        let output = self.planwright_command(arguments).output().unwrap();
+        parse_data(&output, 0)
     }
 
-    /// A plan that changed a file, handed in.
-    fn handed_in(&self) -> String {
-        let made = self.says(0, &["use", "tidy", "shop"]);
-        let plan = made["plan_id"].as_str().unwrap();
-        let plumb = |words: &[&str]| {
-            self.says(
-                0,
-                &[&["plumbing", words[0], plan][..], &words[1..]].concat(),
-            )
+    /// Creates a plan that changed a file and whose execute phase is complete.
+    fn create_executed_plan(&self) -> String {
+        let created = self.run_planwright(&["use", "tidy", "shop"]);
+        let plan_id = created["plan_id"].as_str().unwrap();
+        let run_plumbing = |verb: &str, flags: &[&str]| {
+            self.run_planwright(&[&["plumbing", verb, plan_id][..], flags].concat())
         };
-        plumb(&["start-strategize", "--owner", "bot"]);
-        plumb(&["complete-strategize", "--epoch", "1"]);
-        plumb(&["execute-plan"]);
-        let claimed = plumb(&["start-execute", "--owner", "bot"]);
-        let sandbox = Path::new(claimed["sandboxes"][0]["path"].as_str().unwrap());
+        run_plumbing("start-strategize", &["--owner", "bot"]);
+        run_plumbing("complete-strategize", &["--epoch", "1"]);
+        run_plumbing("execute-plan", &[]);
+        let claim = run_plumbing("start-execute", &["--owner", "bot"]);
+        let sandbox = Path::new(claim["sandboxes"][0]["path"].as_str().unwrap());
         std::fs::write(sandbox.join("NOTES.md"), "Noted.\n").unwrap();
-        plumb(&["complete-execute", "--epoch", "2"]);
-        plan.to_owned()
+        run_plumbing("complete-execute", &["--epoch", "2"]);
+        plan_id.to_owned()
     }
 
-    /// So many meet a rule that nobody has met before: how long all of them take, in seconds, and how often its command
-    /// ran.
-    fn meet(&self, plan: &str, rule: &str, workers: usize) -> (f64, usize) {
-        let command = format!("sleep 1; echo \"{rule} $(date +%s%N)\" >&2; exit 1");
-        self.says(
-            0,
-            &[
-                "invariant",
-                "add",
-                rule,
-                "--command",
-                &command,
-                "--at",
-                "apply",
-            ],
-        );
-        let began = Instant::now();
-        let started: Vec<_> = (0..workers)
-            .map(|_| self.program(&["apply", plan, "--yes"]).spawn().unwrap())
+    /// Adds a rule that has no verdict yet, and applies the plan from `processes` processes at once.
+    fn time_applies(&self, plan_id: &str, rule: &str, processes: usize) -> ApplyTimes {
+        let rule_command = format!("sleep 1; echo \"{rule} $(date +%s%N)\" >&2; exit 1");
+        self.run_planwright(&[
+            "invariant",
+            "add",
+            rule,
+            "--command",
+            &rule_command,
+            "--at",
+            "apply",
+        ]);
+        let stopwatch = Instant::now();
+        let children: Vec<_> = (0..processes)
+            .map(|_| {
+                let mut apply = self.planwright_command(&["apply", plan_id, "--yes"]);
+                apply.spawn().unwrap()
+            })
             .collect();
-        let ended: Vec<_> = started
+        let outputs: Vec<_> = children
             .into_iter()
-            .map(|one| one.wait_with_output().unwrap())
+            .map(|child| child.wait_with_output().unwrap())
             .collect();
-        let took = began.elapsed().as_secs_f64();
-        let said: BTreeSet<String> = ended
+        let seconds = stopwatch.elapsed().as_secs_f64();
+        let evidence: BTreeSet<String> = outputs
             .iter()
             .map(|output| {
-                let data = data(RULE_NOT_MET, output);
+                let data = parse_data(output, RULE_NOT_MET_EXIT_CODE);
                 data["failed"][0]["evidence"].as_str().unwrap().to_owned()
             })
             .collect();
-        self.says(0, &["invariant", "remove", rule]);
-        (took, said.len())
+        self.run_planwright(&["invariant", "remove", rule]);
+        ApplyTimes {
+            seconds,
+            command_runs: evidence.len(),
+        }
     }
 }
 
-fn data(code: i32, output: &std::process::Output) -> Value {
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
+fn parse_data(output: &Output, expected_code: i32) -> Value {
+    assert_eq!(output.status.code(), Some(expected_code), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     let envelope: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     envelope["data"].clone()

@@ -1,5 +1,7 @@
-//! Every call and every answer, written down while it happens. A line is complete or it is not there: a
-//! player that is killed between two lines leaves a call without an answer, which is what happened.
+//! The calls and answers of all clients, recorded while they happen.
+//!
+//! Each line is written with one write, so it is complete or absent. A client that is killed between two lines leaves a
+//! call without an answer, which is exactly what happened.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,156 +12,150 @@ use plan::PlanId;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::operation::{Answer, Call, CallId};
+use crate::operation::{CallAnswer, CallId, ClientCall};
 
-/// Nanoseconds on the clock that all processes of this machine share and nobody sets.
-pub type Moment = u64;
+/// Nanoseconds on the monotonic clock, which all processes of a machine share.
+pub type MonotonicNanos = u64;
 
-/// The moment it is.
-pub fn now() -> Moment {
+/// Reads the monotonic clock.
+pub fn monotonic_now() -> MonotonicNanos {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// One line.
+/// One line of a history file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum HistoryLine {
     /// A call is about to be made.
     Called {
-        /// When.
-        at: Moment,
-        /// Which.
-        call: Call,
+        at: MonotonicNanos,
+        call: ClientCall,
     },
-    /// It was answered.
+    /// A call was answered.
     Answered {
-        /// When.
-        at: Moment,
-        /// Which.
-        id: CallId,
-        /// What.
-        answer: Answer,
+        at: MonotonicNanos,
+        call_id: CallId,
+        answer: CallAnswer,
     },
-    /// A page of the log of all plans was read.
+    /// A reader read a page of the log of all plans.
     Read {
-        /// By which reader.
         reader: u32,
-        /// The events: plan and version.
+        /// Plan and version of each event.
         events: Vec<(PlanId, u64)>,
-        /// Where it goes on.
+        /// The cursor of the next page.
         next: String,
     },
 }
 
-/// Where one player writes.
-pub struct Pen(File);
+/// Appends lines to the history file of one client.
+pub struct HistoryWriter(File);
 
-impl Pen {
-    /// A new file.
+impl HistoryWriter {
+    /// Opens or creates the file.
     pub fn new(path: &Path) -> io::Result<Self> {
         Ok(Self(File::options().create(true).append(true).open(path)?))
     }
 
-    /// Writes a line in one piece, so that being killed cannot tear it.
-    pub fn write(&mut self, line: &Line) -> io::Result<()> {
+    /// Appends a line with a single write, so that a kill cannot tear it.
+    pub fn append_line(&mut self, line: &HistoryLine) -> io::Result<()> {
         let mut text = serde_json::to_string(line).expect("BUG: a line always encodes");
         text.push('\n');
         self.0.write_all(text.as_bytes())
     }
 }
 
-/// A call with what became of it.
+/// A call and its answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Made {
-    /// The call.
-    pub call: Call,
-    /// When it was made.
-    pub called_at: Moment,
-    /// When it was answered, and what; nothing if the player was killed.
-    pub answered: Option<(Moment, Answer)>,
+pub struct RecordedCall {
+    pub call: ClientCall,
+    pub called_at: MonotonicNanos,
+    /// Absent if the client was killed before the answer arrived.
+    pub answered: Option<(MonotonicNanos, CallAnswer)>,
 }
 
-impl Made {
-    /// The answer, if there is one.
-    pub fn answer(&self) -> Option<&Answer> {
+impl RecordedCall {
+    /// The answer, if one arrived.
+    pub fn answer(&self) -> Option<&CallAnswer> {
         self.answered.as_ref().map(|(_, answer)| answer)
     }
 
-    /// The plan it was about, or that came of it.
-    pub fn about(&self) -> Option<PlanId> {
-        let made = || match self.answer() {
-            Some(Answer::Done(receipt)) => receipt.plan,
+    /// The plan the call refers to, or the plan it created.
+    pub fn plan_id(&self) -> Option<PlanId> {
+        let created = || match self.answer() {
+            Some(CallAnswer::Done(receipt)) => receipt.plan_id,
             _ => None,
         };
-        self.call.operation.plan().or_else(made)
+        self.call.operation.plan_id().or_else(created)
     }
 
-    /// Whether it happened is not known to whoever called.
-    pub fn is_open(&self) -> bool {
-        matches!(self.answer(), None | Some(Answer::Unknown(_)))
+    /// The client does not know whether the call took effect.
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(self.answer(), None | Some(CallAnswer::Unknown(_)))
     }
 }
 
-/// Everything that was written down.
+/// The recorded calls and log pages of all clients.
 #[derive(Debug, Clone, Default)]
-pub struct History {
-    /// The calls, in the order of their names.
-    pub calls: BTreeMap<CallId, Made>,
-    /// What each reader of the log saw, in its order.
+pub struct CallHistory {
+    pub calls: BTreeMap<CallId, RecordedCall>,
+    /// The events each log reader saw, in reading order.
     pub readers: BTreeMap<u32, Vec<(PlanId, u64)>>,
 }
 
-impl History {
-    /// Takes one more line.
-    pub fn take(&mut self, line: Line) -> Result<(), String> {
+impl CallHistory {
+    /// Adds a line. Fails if the line contradicts an earlier one.
+    pub fn add_line(&mut self, line: HistoryLine) -> Result<(), String> {
         match line {
-            Line::Called { at, call } => {
-                let made = Made {
+            HistoryLine::Called { at, call } => {
+                let recorded = RecordedCall {
                     called_at: at,
                     answered: None,
                     call,
                 };
-                match self.calls.insert(made.call.id, made) {
+                match self.calls.insert(recorded.call.id, recorded) {
                     None => Ok(()),
-                    Some(other) => Err(format!("two calls are named {}", other.call.id)),
+                    Some(other) => Err(format!("two calls have the id {}", other.call.id)),
                 }
             }
-            Line::Answered { at, id, answer } => match self.calls.get_mut(&id) {
-                Some(made) if made.answered.is_none() => {
-                    made.answered = Some((at, answer));
+            HistoryLine::Answered {
+                at,
+                call_id,
+                answer,
+            } => match self.calls.get_mut(&call_id) {
+                Some(recorded) if recorded.answered.is_none() => {
+                    recorded.answered = Some((at, answer));
                     Ok(())
                 }
-                Some(_) => Err(format!("call {id} was answered twice")),
-                None => Err(format!("call {id} was answered and never made")),
+                Some(_) => Err(format!("call {call_id} has two answers")),
+                None => Err(format!("call {call_id} has an answer but was never made")),
             },
-            Line::Read { reader, events, .. } => {
+            HistoryLine::Read { reader, events, .. } => {
                 self.readers.entry(reader).or_default().extend(events);
                 Ok(())
             }
         }
     }
 
-    /// Reads every file of a directory. The order of the lines of one file is the order in which they
-    /// happened.
-    pub fn read(directory: &Path) -> anyhow::Result<Self> {
+    /// Reads all history files of a directory. The lines of one file are in the order in which they happened.
+    pub fn read_directory(directory: &Path) -> anyhow::Result<Self> {
         let mut files: Vec<_> = fs::read_dir(directory)?
             .map(|entry| Ok(entry?.path()))
             .collect::<io::Result<_>>()?;
         files.sort();
         let mut history = Self::default();
         for file in files {
-            for line in lines(&file)? {
-                history.take(line).map_err(anyhow::Error::msg)?;
+            for line in read_history_file(&file)? {
+                history.add_line(line).map_err(anyhow::Error::msg)?;
             }
         }
         Ok(history)
     }
 }
 
-/// The complete lines of a file. What follows the last line break was cut off by a kill.
-pub fn lines(file: &Path) -> anyhow::Result<Vec<Line>> {
+/// Reads the complete lines of a file. A kill may have cut off the text after the last line break.
+pub fn read_history_file(file: &Path) -> anyhow::Result<Vec<HistoryLine>> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),

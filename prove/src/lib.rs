@@ -1,33 +1,33 @@
-//! Looks for a history that Planwright must never produce.
+//! Chaos tests: search for a history that Planwright must never produce.
 //!
-//! Players do random operations on shared plans and write down every call and every answer. Chaos kills,
-//! pauses and disconnects them. Afterwards [`check`] compares what they were told with what the store
-//! holds. Played by processes on a real database ([`arena`]) it is a proof by trial; played in one thread
-//! on virtual time ([`simulation`]) it tries thousands of schedules a second, each repeatable by its seed.
+//! Clients run random operations on shared plans and record every call and every answer, while the harness kills,
+//! pauses and disconnects them. Afterwards [`check`] compares the recorded answers with the contents of the store.
+//! [`call_trial`] uses real processes and a real database. [`simulation`] runs the same clients in one thread on
+//! virtual time: thousands of schedules per second, each reproducible from its seed.
 
-pub mod arena;
-#[cfg(feature = "broken")]
-pub mod broken;
+pub mod call_trial;
 pub mod check;
-pub mod client;
-pub mod gating;
+pub mod client_process;
+pub mod gate_trial;
 pub mod history;
-pub mod landing;
+pub mod hooked_store;
+pub mod landing_trial;
 pub mod simulation;
+#[cfg(feature = "broken")]
+pub mod store_bugs;
 pub mod trial;
-pub mod working;
-pub mod wrapped;
+pub mod worker_trial;
 
-mod binary;
-mod branch;
-mod chaos;
-mod chronicle;
-mod clearing;
-mod crowd;
-mod drain;
-mod ground;
-mod library;
+mod call_generator;
+mod client_group;
+mod drain_plans;
+mod library_client;
 mod operation;
-mod player;
+mod program_client;
+mod repository_check;
+mod trial_env;
+mod trial_logs;
+mod trial_processes;
+mod worker_group;
 
-pub use operation::{Answer, Call, CallId, Operation, Refused, Seen};
+pub use operation::{CallAnswer, CallId, CallRefusal, ClientCall, ObservedPlan, Operation};

@@ -1,8 +1,8 @@
-//! The program that `cargo xtask prove` runs. It also is each of the players it starts.
+//! The program that `cargo xtask prove` runs. It also runs as each of the clients and actors that it starts.
 
 #![expect(
     clippy::print_stdout,
-    reason = "a program of the workshop: what it prints is what it is for"
+    reason = "a development tool whose output is its purpose"
 )]
 
 use std::path::PathBuf;
@@ -13,82 +13,82 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
-use planwright_prove::arena::{self, Database, Outcome};
-use planwright_prove::simulation::{self, Stage};
-use planwright_prove::trial::{Trial, say};
-use planwright_prove::{check, client, gating, landing, working};
+use planwright_prove::call_trial::{self, CallTrialOutcome, TrialDatabase};
+use planwright_prove::simulation::{self, SimulatedStore};
+use planwright_prove::trial::{Trial, print_status};
+use planwright_prove::{check, client_process, gate_trial, landing_trial, worker_trial};
 
-/// Look for a history that Planwright must never produce.
+/// Search for a history that Planwright must never produce
 #[derive(Parser)]
 #[command(name = "planwright-prove")]
-enum Arguments {
-    /// Try with many processes, then compare what they were told with what is stored.
-    Run(Run),
-    /// Land plans on a repository while processes are killed, then compare it with what landed.
-    Land(Land),
-    /// Have workers work on plans while they are killed and stopped, then look what became of everything.
-    Work(Work),
-    /// Change rules, spend and land under gates and budgets, then look whether any was passed.
-    Gates(Gates),
-    /// Play schedules in one process on virtual time, as many as fit.
-    Simulate(Simulate),
-    /// Be one of the players.
+enum ProveCommand {
+    /// Make random calls with many processes, then compare their answers with the store
+    Run(RunTrialArgs),
+    /// Land plans on a repository while processes are killed, then check the branch
+    Land(LandTrialArgs),
+    /// Run workers that are killed, paused and hung up on, then check plans and processes
+    Work(WorkTrialArgs),
+    /// Change rules, spend and land under gates and budgets, then check that none was bypassed
+    Gates(GateTrialArgs),
+    /// Run as many schedules as possible in one process on virtual time
+    Simulate(SimulateArgs),
+    /// Run as a client of a trial
     #[command(hide = true)]
-    Client(client::Arguments),
-    /// Be the actor that the workers start.
+    Client(client_process::ClientArgs),
+    /// Run as the actor of the workers
     #[command(hide = true)]
     Actor,
-    /// Be the actor that spends.
+    /// Run as the actor that spends
     #[command(hide = true)]
     Spender,
 }
 
 #[derive(clap::Args)]
-struct Run {
-    /// The database.
+struct RunTrialArgs {
+    /// The database
     #[arg(long, value_enum, default_value = "sqlite")]
-    store: Database,
+    store: TrialDatabase,
     #[command(flatten)]
-    common: Common,
-    /// Players think so many milliseconds between two calls, at most.
+    common: CommonTrialArgs,
+    /// The longest pause of a client between two calls, in milliseconds
     #[arg(long, default_value_t = 40)]
     pace_ms: u64,
-    /// Plant a bug.
+    /// Plant a bug
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
-    bug: Option<planwright_prove::broken::Bug>,
+    bug: Option<planwright_prove::store_bugs::StoreBug>,
 }
 
-/// What every trial is told.
+/// Arguments of all trials.
 #[derive(clap::Args)]
-struct Common {
-    /// How many players, or workers.
+struct CommonTrialArgs {
+    /// The number of clients or workers
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=200))]
     processes: u32,
-    /// For how long.
-    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    /// The duration of the trial
+    #[arg(long, default_value_t = 1.0, value_parser = parse_minutes)]
     minutes: f64,
-    /// What all choices follow from; a new one if not said.
+    /// The seed of all random choices [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// The planwright program.
+    /// The planwright program
     #[arg(long)]
     program: PathBuf,
 }
 
-impl Common {
-    /// Has a trial of this name played in a directory of its own, which is kept unless nothing is wrong.
-    fn play(
+impl CommonTrialArgs {
+    /// Runs a trial in a new directory and prints the verdict. Keeps the directory if the trial failed.
+    fn run_trial(
         &self,
         name: &str,
-        database: Database,
-        play: impl FnOnce(Trial) -> anyhow::Result<Verdict>,
+        database: TrialDatabase,
+        run: impl FnOnce(Trial) -> anyhow::Result<TrialVerdict>,
     ) -> anyhow::Result<ExitCode> {
-        arena::require_program(&self.program)?;
+        call_trial::require_program(&self.program)?;
         let directory = tempfile::Builder::new()
             .prefix("planwright-prove-")
             .tempdir_in(".")
-            .context("could not make a directory for the trial")?;
+            .context("could not create a directory for the trial")?;
         let trial = Trial {
             database,
             processes: self.processes,
@@ -96,138 +96,139 @@ impl Common {
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
             directory: directory.path().canonicalize()?,
             program: self.program.canonicalize()?,
-            interrupted: interruption()?,
+            interrupted: register_interrupt_flag()?,
         };
         let (seed, interrupted) = (trial.seed, Arc::clone(&trial.interrupted));
         println!(
             "{name}, seed {seed}: {} processes on {:?} for {:?}",
             trial.processes, trial.database, trial.duration
         );
-        let verdict = play(trial);
+        let verdict = run(trial);
         let interrupted = interrupted.load(Ordering::Relaxed);
         let code = match verdict {
-            Ok(Verdict::Wrong) => 1,
-            // Whatever else it seems to be: what it started was interrupted, too. Said before anything is cleaned up,
-            // which takes a while that whoever asked to stop may not wait.
-            Ok(Verdict::Clean) | Err(_) if interrupted => {
-                say("error: interrupted; nothing was proven");
+            Ok(TrialVerdict::Failed) => 1,
+            // The signal also reached the processes of the trial, so any other outcome means nothing. Print this before
+            // the slow clean-up, which the user may not wait for.
+            Ok(TrialVerdict::Passed) | Err(_) if interrupted => {
+                print_status("error: interrupted; nothing was proven");
                 return Ok(ExitCode::from(2));
             }
-            Ok(Verdict::Clean) => {
-                println!("no violation");
+            Ok(TrialVerdict::Passed) => {
+                println!("no violations");
                 return Ok(ExitCode::SUCCESS);
             }
             Err(error) => {
-                say(format_args!("error: {error:#}"));
+                print_status(format_args!("error: {error:#}"));
                 2
             }
         };
-        println!("everything is kept in {}", directory.keep().display());
+        println!("files kept in {}", directory.keep().display());
         Ok(ExitCode::from(code))
     }
 }
 
-/// What a trial comes to.
-enum Verdict {
-    /// Nothing is wrong, and enough happened.
-    Clean,
-    /// Something is, or too little happened; it was told.
-    Wrong,
+/// The verdict on a trial that ran to its end.
+enum TrialVerdict {
+    Passed,
+    /// A violation, or too little happened. The problem was printed.
+    Failed,
 }
 
 #[derive(clap::Args)]
-struct Land {
+struct LandTrialArgs {
     #[command(flatten)]
-    common: Common,
-    /// Plant a bug.
+    common: CommonTrialArgs,
+    /// Plant a bug
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
-    bug: Option<planwright_prove::landing::Bug>,
+    bug: Option<planwright_prove::landing_trial::LandingBug>,
 }
 
 #[derive(clap::Args)]
-struct Work {
-    /// The database.
+struct WorkTrialArgs {
+    /// The database
     #[arg(long, value_enum, default_value = "sqlite")]
-    store: Database,
+    store: TrialDatabase,
     #[command(flatten)]
-    common: Common,
-    /// Plant a bug.
+    common: CommonTrialArgs,
+    /// Plant a bug
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
-    bug: Option<planwright_prove::working::bug::Bug>,
+    bug: Option<planwright_prove::worker_trial::bugs::WorkerBug>,
 }
 
 #[derive(clap::Args)]
-struct Gates {
-    /// The database.
+struct GateTrialArgs {
+    /// The database
     #[arg(long, value_enum, default_value = "sqlite")]
-    store: Database,
+    store: TrialDatabase,
     #[command(flatten)]
-    common: Common,
-    /// Everybody uses the library, and nobody lands anything: more happens in less time.
+    common: CommonTrialArgs,
+    /// All clients use the library and no plan lands: more happens in less time
     #[arg(long)]
     by_library: bool,
-    /// Plant a bug.
+    /// Plant a bug
     #[cfg(feature = "broken")]
     #[arg(long = "break", value_enum)]
-    bug: Option<planwright_prove::gating::bug::Bug>,
+    bug: Option<planwright_prove::gate_trial::bugs::GateBug>,
 }
 
 #[derive(clap::Args)]
-struct Simulate {
-    /// For how long.
+struct SimulateArgs {
+    /// How long to run schedules
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// The first seed; the others follow. A new one if not said.
+    /// The first seed; the others follow it [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// Plays only the first, and tells everything that happened.
+    /// Run only the first schedule and print all its calls
     #[arg(long)]
     once: bool,
-    /// Steps of a schedule.
+    /// The number of steps of each schedule
     #[arg(long, default_value_t = 30)]
     steps: usize,
 }
 
-fn minutes(text: &str) -> Result<f64, String> {
+fn parse_minutes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(minutes) if (0.01..=600.0).contains(&minutes) => Ok(minutes),
-        Ok(_) | Err(_) => Err("between 0.01 and 600".to_owned()),
+        Ok(_) | Err(_) => Err("must be between 0.01 and 600".to_owned()),
     }
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse() {
-        Arguments::Client(arguments) => client::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Arguments::Run(arguments) => run(&arguments),
-        Arguments::Land(arguments) => land(&arguments),
-        Arguments::Work(arguments) => work(&arguments),
-        Arguments::Gates(arguments) => gates(&arguments),
-        Arguments::Actor => working::actor::run(),
-        Arguments::Spender => gating::spender::run(),
-        Arguments::Simulate(arguments) => simulate(&arguments),
+    let result = match ProveCommand::parse() {
+        ProveCommand::Client(arguments) => {
+            client_process::run(&arguments).map(|()| ExitCode::SUCCESS)
+        }
+        ProveCommand::Run(arguments) => run_call_trial(&arguments),
+        ProveCommand::Land(arguments) => run_landing_trial(&arguments),
+        ProveCommand::Work(arguments) => run_worker_trial(&arguments),
+        ProveCommand::Gates(arguments) => run_gate_trial(&arguments),
+        ProveCommand::Actor => worker_trial::trial_actor::run(),
+        ProveCommand::Spender => gate_trial::spending_actor::run(),
+        ProveCommand::Simulate(arguments) => run_schedules(&arguments),
     };
-    done.unwrap_or_else(|error| {
-        say(format_args!("error: {error:#}"));
+    result.unwrap_or_else(|error| {
+        print_status(format_args!("error: {error:#}"));
         ExitCode::from(2)
     })
 }
 
-/// The flag that ends a trial early: somebody asks to stop, or hangs up and did not say `nohup` before.
-fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+/// Returns a flag that SIGINT, SIGTERM or SIGHUP sets. Leaves SIGHUP alone under `nohup`.
+fn register_interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if signal != SIGHUP || !is_ignored(signal) {
+        if signal != SIGHUP || !is_signal_ignored(signal) {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
         }
     }
     Ok(interrupted)
 }
 
-/// Was this process started with the signal ignored? Where the system does not tell, it was not.
-fn is_ignored(signal: i32) -> bool {
+/// Whether this process was started with the signal ignored. False on systems without `/proc`.
+fn is_signal_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();
     let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
@@ -235,73 +236,79 @@ fn is_ignored(signal: i32) -> bool {
     ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-fn run(arguments: &Run) -> anyhow::Result<ExitCode> {
-    arguments.common.play("calls", arguments.store, |trial| {
-        let seed = trial.seed;
-        let outcome = arena::run(&arena::Settings {
-            trial,
-            pace_ms: arguments.pace_ms,
-            #[cfg(feature = "broken")]
-            bug: arguments.bug,
-        })?;
-        Ok(report(&outcome, seed))
-    })
+fn run_call_trial(arguments: &RunTrialArgs) -> anyhow::Result<ExitCode> {
+    arguments
+        .common
+        .run_trial("calls", arguments.store, |trial| {
+            let seed = trial.seed;
+            let outcome = call_trial::run(&call_trial::CallTrialSettings {
+                trial,
+                pace_ms: arguments.pace_ms,
+                #[cfg(feature = "broken")]
+                bug: arguments.bug,
+            })?;
+            Ok(report_call_trial(&outcome, seed))
+        })
 }
 
-fn land(arguments: &Land) -> anyhow::Result<ExitCode> {
-    arguments.common.play("landing", Database::Sqlite, |trial| {
-        let outcome = landing::run(&landing::Settings {
+fn run_landing_trial(arguments: &LandTrialArgs) -> anyhow::Result<ExitCode> {
+    arguments
+        .common
+        .run_trial("landing", TrialDatabase::Sqlite, |trial| {
+            let outcome = landing_trial::run(&landing_trial::LandingTrialSettings {
+                trial,
+                #[cfg(feature = "broken")]
+                bug: arguments.bug,
+            })?;
+            println!(
+                "{} plans landed, {} of them undone, {} processes killed, {} commits by a person",
+                outcome.landed, outcome.undone, outcome.kills, outcome.commits
+            );
+            Ok(report_problems(&outcome.violations, &outcome.missing))
+        })
+}
+
+fn run_worker_trial(arguments: &WorkTrialArgs) -> anyhow::Result<ExitCode> {
+    arguments.common.run_trial("work", arguments.store, |trial| {
+        let outcome = worker_trial::run(&worker_trial::WorkerTrialSettings {
             trial,
             #[cfg(feature = "broken")]
             bug: arguments.bug,
         })?;
         println!(
-            "{} plans landed, {} of them taken back, {} processes killed, {} commits by a person",
-            outcome.landed, outcome.undone, outcome.kills, outcome.commits
-        );
-        Ok(judged(&outcome.violations, &outcome.missing))
-    })
-}
-
-fn work(arguments: &Work) -> anyhow::Result<ExitCode> {
-    arguments.common.play("work", arguments.store, |trial| {
-        let outcome = working::run(&working::Settings {
-            trial,
-            #[cfg(feature = "broken")]
-            bug: arguments.bug,
-        })?;
-        println!(
-            "{} plans: {} applied, {} to review, {} failed; the actor started {} times, {} workers killed, {} \
-             stopped past their lease, {} terminals closed, {} times a plan taken over",
+            "{} plans: {} applied, {} to review, {} failed; {} actor starts, {} workers killed, {} paused past \
+             their lease, {} terminals closed, {} leases reclaimed",
             outcome.plans,
             outcome.applied,
             outcome.to_review,
             outcome.failed,
             outcome.starts,
             outcome.kills,
-            outcome.stops,
+            outcome.pauses,
             outcome.hangups,
-            outcome.taken_over
+            outcome.reclaims
         );
-        Ok(judged(&outcome.violations, &outcome.missing))
+        Ok(report_problems(&outcome.violations, &outcome.missing))
     })
 }
 
-fn gates(arguments: &Gates) -> anyhow::Result<ExitCode> {
-    arguments.common.play("gates", arguments.store, |trial| {
-        let outcome = gating::run(&gating::Settings {
-            trial,
-            by_library: arguments.by_library,
-            #[cfg(feature = "broken")]
-            bug: arguments.bug,
-        })?;
-        println!("{}", outcome.tally);
-        Ok(judged(&outcome.violations, &outcome.missing))
-    })
+fn run_gate_trial(arguments: &GateTrialArgs) -> anyhow::Result<ExitCode> {
+    arguments
+        .common
+        .run_trial("gates", arguments.store, |trial| {
+            let outcome = gate_trial::run(&gate_trial::GateTrialSettings {
+                trial,
+                by_library: arguments.by_library,
+                #[cfg(feature = "broken")]
+                bug: arguments.bug,
+            })?;
+            println!("{}", outcome.counts);
+            Ok(report_problems(&outcome.violations, &outcome.missing))
+        })
 }
 
-/// Tells what is wrong with a trial.
-fn judged(violations: &[String], missing: &[String]) -> Verdict {
+/// Prints the first violations and what did not happen often enough.
+fn report_problems(violations: &[String], missing: &[String]) -> TrialVerdict {
     for violation in violations.iter().take(20) {
         println!("violation: {violation}");
     }
@@ -309,82 +316,83 @@ fn judged(violations: &[String], missing: &[String]) -> Verdict {
         println!("too little happened: {missing}");
     }
     match violations.is_empty() && missing.is_empty() {
-        true => Verdict::Clean,
-        false => Verdict::Wrong,
+        true => TrialVerdict::Passed,
+        false => TrialVerdict::Failed,
     }
 }
 
-/// Plays schedule after schedule on every core, until the time is over or one goes wrong.
-fn simulate(arguments: &Simulate) -> anyhow::Result<ExitCode> {
-    let first = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+/// Runs schedules on all cores until the time is over or one fails.
+fn run_schedules(arguments: &SimulateArgs) -> anyhow::Result<ExitCode> {
+    let first_seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
     let start = Instant::now();
     let duration = Duration::from_secs(arguments.seconds);
-    let next = AtomicU64::new(0);
-    // Whoever plays waits now and then, for the thread that judges an expression.
+    let started = AtomicU64::new(0);
+    // More threads than cores, because a schedule sometimes waits for the thread that evaluates expressions.
     let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..if arguments.once { 1 } else { threads } {
             scope.spawn(|| {
                 loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let seed = first.wrapping_add(number);
-                    if let Some(told) = schedule(seed, arguments.steps, arguments.once) {
-                        next.fetch_add(u64::from(u32::MAX), Ordering::Relaxed);
-                        *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+                    let number = started.fetch_add(1, Ordering::Relaxed);
+                    let seed = first_seed.wrapping_add(number);
+                    if let Some(message) = run_schedule(seed, arguments.steps, arguments.once) {
+                        // A count above `u32::MAX` stops the other threads.
+                        started.fetch_add(u64::from(u32::MAX), Ordering::Relaxed);
+                        *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
                     }
-                    let over = start.elapsed() > duration || arguments.once;
-                    if over || next.load(Ordering::Relaxed) > u64::from(u32::MAX) {
+                    let is_over = start.elapsed() > duration || arguments.once;
+                    if is_over || started.load(Ordering::Relaxed) > u64::from(u32::MAX) {
                         return;
                     }
                 }
             });
         }
     });
-    if let Some(told) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        println!("{told}");
+    if let Some(message) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{message}");
         return Ok(ExitCode::from(1));
     }
-    let played = next.into_inner();
+    let schedules = started.into_inner();
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a rate, shown without a fraction"
+        reason = "a rate, displayed without a fraction"
     )]
-    let rate = played as f64 / start.elapsed().as_secs_f64();
+    let rate = schedules as f64 / start.elapsed().as_secs_f64();
     println!(
-        "{played} schedules of {} steps from seed {first} on, {rate:.0} a second: no violation",
+        "{schedules} schedules of {} steps, first seed {first_seed}, {rate:.0} per second: no violations",
         arguments.steps
     );
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plays one; what is wrong with it, if anything is.
-fn schedule(seed: u64, steps: usize, tell_all: bool) -> Option<String> {
-    let again =
-        format!("again with: planwright-prove simulate --once --seed {seed} --steps {steps}");
-    let played = match simulation::play(&Stage::in_memory(), seed, steps) {
-        Ok(played) => played,
-        Err(error) => return Some(format!("seed {seed}: {error}\n{again}")),
+/// Runs one schedule; returns a message if it fails.
+fn run_schedule(seed: u64, steps: usize, print_calls: bool) -> Option<String> {
+    let repeat_hint =
+        format!("repeat with: planwright-prove simulate --once --seed {seed} --steps {steps}");
+    let outcome = match simulation::run_schedule(&SimulatedStore::in_memory(), seed, steps) {
+        Ok(outcome) => outcome,
+        Err(error) => return Some(format!("seed {seed}: {error}\n{repeat_hint}")),
     };
-    if tell_all {
-        for made in played.history.calls.values() {
-            let answer = made
+    if print_calls {
+        for recorded in outcome.history.calls.values() {
+            let answer = recorded
                 .answer()
                 .map_or("killed".to_owned(), ToString::to_string);
-            println!("{} {}: {answer}", made.call.id, made.call.operation);
+            println!("{} {}: {answer}", recorded.call.id, recorded.call.operation);
         }
     }
-    let first = played.violations.first()?;
-    let told = check::tell(first, &played.history, &played.stored);
-    Some(format!("seed {seed}: {told}\n{again}"))
+    let first = outcome.violations.first()?;
+    let message = check::format_violation(first, &outcome.history, &outcome.stored);
+    Some(format!("seed {seed}: {message}\n{repeat_hint}"))
 }
 
-/// How many violations are told; the first explains most.
-const TOLD: usize = 3;
+/// How many violations are printed; usually the first explains the others.
+const MAX_PRINTED_VIOLATIONS: usize = 3;
 
-fn report(outcome: &Outcome, seed: u64) -> Verdict {
-    println!("{}", outcome.tally);
-    println!("  {}", outcome.deeds.told());
+fn report_call_trial(outcome: &CallTrialOutcome, seed: u64) -> TrialVerdict {
+    println!("{}", outcome.call_counts);
+    println!("  {}", outcome.fault_counts.summary());
     println!(
         "  {} plans, {} events",
         outcome.stored.plans.len(),
@@ -395,19 +403,16 @@ fn report(outcome: &Outcome, seed: u64) -> Verdict {
             .map(|plan| plan.events.len())
             .sum::<usize>()
     );
-    for violation in outcome.violations.iter().take(TOLD) {
+    for violation in outcome.violations.iter().take(MAX_PRINTED_VIOLATIONS) {
         println!(
             "\n{}",
-            check::tell(violation, &outcome.history, &outcome.stored)
+            check::format_violation(violation, &outcome.history, &outcome.stored)
         );
     }
     match (outcome.violations.len(), outcome.missing.as_slice()) {
-        (0, []) => return Verdict::Clean,
-        (0, missing) => println!(
-            "no proof, because too little happened: {}",
-            missing.join("; ")
-        ),
+        (0, []) => return TrialVerdict::Passed,
+        (0, missing) => println!("no proof, too little happened: {}", missing.join("; ")),
         (count, _) => println!("\n{count} violations with seed {seed}"),
     }
-    Verdict::Wrong
+    TrialVerdict::Failed
 }

@@ -1,4 +1,4 @@
-//! What players do, and what they are told: values that can be written down.
+//! The calls that clients make and the answers they get, as serializable values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,39 +6,38 @@ use std::str::FromStr;
 use plan::{ChangesetId, Phase, PlanId};
 use serde::{Deserialize, Serialize};
 
-/// Names one call of one player. It is also the name under which the player calls, so that every event
-/// tells which call made it.
+/// Identifies one call of one client. The client also uses it as its caller name, so that every event names the call
+/// that wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct CallId {
-    /// Which player.
-    pub player: u32,
-    /// How often it was killed before.
-    pub life: u32,
-    /// The number of the call in that life.
+    pub client: u32,
+    /// How often the client was killed and restarted before.
+    pub incarnation: u32,
+    /// The number of the call within the incarnation.
     pub number: u32,
 }
 
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}.{}.{}", self.player, self.life, self.number)
+        write!(f, "p{}.{}.{}", self.client, self.incarnation, self.number)
     }
 }
 
 impl FromStr for CallId {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let mut parts = given.strip_prefix('p')?.split('.');
+            let mut parts = text.strip_prefix('p')?.split('.');
             let mut next = || parts.next()?.parse().ok();
             Some(Self {
-                player: next()?,
-                life: next()?,
+                client: next()?,
+                incarnation: next()?,
                 number: next()?,
             })
         };
-        parse().ok_or_else(|| format!("`{given}` names no call"))
+        parse().ok_or_else(|| format!("`{text}` is not a call id"))
     }
 }
 
@@ -56,23 +55,21 @@ impl TryFrom<String> for CallId {
     }
 }
 
-/// One call, as it was made.
+/// A call as a client makes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Call {
-    /// Its name.
+pub struct ClientCall {
     pub id: CallId,
-    /// Through the program, or through the library?
+    /// Made through the `planwright` program, not the library.
     pub through_program: bool,
-    /// On a person's word, or a worker's?
+    /// Made as a person, not as a worker.
     pub by_person: bool,
-    /// Makes repeating it safe: the name of the first call under it.
+    /// The idempotency key: the id of the first call with this key.
     pub key: Option<String>,
-    /// What was asked.
     pub operation: Operation,
 }
 
-impl Call {
-    /// What stands in the texts and paths it gives: the same whenever it is repeated under its key.
+impl ClientCall {
+    /// The text used for the messages and paths of the call. A repeated call has the label of the first one.
     pub fn label(&self) -> String {
         match &self.key {
             Some(key) => key.clone(),
@@ -81,152 +78,151 @@ impl Call {
     }
 }
 
-/// What was asked.
+/// An operation of the engine, with its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "named as the engine's own operations")]
 pub enum Operation {
     Use,
-    /// Two decisions in one commit.
+    /// Creates and claims a plan in one commit.
     UseAndStart {
         lease_ms: u32,
     },
     Start {
-        plan: PlanId,
+        plan_id: PlanId,
         phase: Phase,
         lease_ms: u32,
     },
     Complete {
-        plan: PlanId,
+        plan_id: PlanId,
         phase: Phase,
         epoch: u64,
     },
     ExecutePlan {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     ApplyPlan {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     Approve {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     PrepareApply {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
     },
     WithdrawApply {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
     },
     Constrain {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
     },
     Renew {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
         lease_ms: u32,
     },
     Release {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
     },
     Reclaim {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     Fail {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
         transient: bool,
     },
     Ask {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
-        patience_ms: Option<u32>,
+        timeout_ms: Option<u32>,
     },
     Answer {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     ExpireQuestion {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     Retry {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     Revise {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     Revert {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     Cancel {
-        plan: PlanId,
+        plan_id: PlanId,
     },
     OpenChangeset {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
         node: String,
     },
-    /// Records a change to the path that is the call's label.
+    /// Records a change to the path that equals the call's label.
     RecordChange {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
         node: String,
     },
     SealChangeset {
-        plan: PlanId,
+        plan_id: PlanId,
         epoch: u64,
         changeset: ChangesetId,
     },
     AddRule {
-        plan: PlanId,
+        plan_id: PlanId,
         rule: String,
         holds: bool,
     },
     RemoveRule {
-        plan: PlanId,
+        plan_id: PlanId,
         rule: String,
     },
-    Look {
-        plan: PlanId,
+    Show {
+        plan_id: PlanId,
     },
     List,
 }
 
 impl Operation {
-    /// The plan it is about.
-    pub fn plan(&self) -> Option<PlanId> {
+    /// The plan it refers to.
+    pub fn plan_id(&self) -> Option<PlanId> {
         match self {
             Self::Use | Self::UseAndStart { .. } | Self::List => None,
-            Self::Start { plan, .. }
-            | Self::Complete { plan, .. }
-            | Self::ExecutePlan { plan }
-            | Self::ApplyPlan { plan }
-            | Self::Approve { plan }
-            | Self::PrepareApply { plan, .. }
-            | Self::WithdrawApply { plan, .. }
-            | Self::Constrain { plan, .. }
-            | Self::Renew { plan, .. }
-            | Self::Release { plan, .. }
-            | Self::Reclaim { plan }
-            | Self::Fail { plan, .. }
-            | Self::Ask { plan, .. }
-            | Self::Answer { plan }
-            | Self::ExpireQuestion { plan }
-            | Self::Retry { plan }
-            | Self::Revise { plan }
-            | Self::Revert { plan }
-            | Self::Cancel { plan }
-            | Self::OpenChangeset { plan, .. }
-            | Self::RecordChange { plan, .. }
-            | Self::SealChangeset { plan, .. }
-            | Self::AddRule { plan, .. }
-            | Self::RemoveRule { plan, .. }
-            | Self::Look { plan } => Some(*plan),
+            Self::Start { plan_id, .. }
+            | Self::Complete { plan_id, .. }
+            | Self::ExecutePlan { plan_id }
+            | Self::ApplyPlan { plan_id }
+            | Self::Approve { plan_id }
+            | Self::PrepareApply { plan_id, .. }
+            | Self::WithdrawApply { plan_id, .. }
+            | Self::Constrain { plan_id, .. }
+            | Self::Renew { plan_id, .. }
+            | Self::Release { plan_id, .. }
+            | Self::Reclaim { plan_id }
+            | Self::Fail { plan_id, .. }
+            | Self::Ask { plan_id, .. }
+            | Self::Answer { plan_id }
+            | Self::ExpireQuestion { plan_id }
+            | Self::Retry { plan_id }
+            | Self::Revise { plan_id }
+            | Self::Revert { plan_id }
+            | Self::Cancel { plan_id }
+            | Self::OpenChangeset { plan_id, .. }
+            | Self::RecordChange { plan_id, .. }
+            | Self::SealChangeset { plan_id, .. }
+            | Self::AddRule { plan_id, .. }
+            | Self::RemoveRule { plan_id, .. }
+            | Self::Show { plan_id } => Some(*plan_id),
         }
     }
 
-    /// The authority it claims.
+    /// The lease epoch it is submitted with.
     pub fn epoch(&self) -> Option<u64> {
         match self {
             Self::Complete { epoch, .. }
@@ -255,13 +251,13 @@ impl Operation {
             | Self::Cancel { .. }
             | Self::AddRule { .. }
             | Self::RemoveRule { .. }
-            | Self::Look { .. }
+            | Self::Show { .. }
             | Self::List => None,
         }
     }
 
-    /// Does it leave an event when it succeeds? The others write rows beside the plan, or read.
-    pub fn leaves_an_event(&self) -> bool {
+    /// Whether it writes an event if it succeeds. The other operations read, or write rows other than the plan.
+    pub fn writes_event(&self) -> bool {
         !matches!(
             self,
             Self::Renew { .. }
@@ -269,12 +265,12 @@ impl Operation {
                 | Self::RecordChange { .. }
                 | Self::AddRule { .. }
                 | Self::RemoveRule { .. }
-                | Self::Look { .. }
+                | Self::Show { .. }
                 | Self::List
         )
     }
 
-    /// Its name, to count by.
+    /// The name it is counted and displayed under.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Use => "use",
@@ -303,7 +299,7 @@ impl Operation {
             Self::SealChangeset { .. } => "seal",
             Self::AddRule { .. } => "add rule",
             Self::RemoveRule { .. } => "remove rule",
-            Self::Look { .. } => "look",
+            Self::Show { .. } => "show",
             Self::List => "list",
         }
     }
@@ -329,75 +325,71 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What was answered.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// It was done.
-    Done(Receipt),
-    /// A rule stands in the way; nothing happened.
+pub enum CallAnswer {
+    Done(CallReceipt),
+    /// A rule blocked the call; nothing was written.
     Blocked,
-    /// It is not possible as things are; nothing happened.
-    Refused(Refused),
-    /// The store failed and says that nothing was written.
+    /// The engine refused the call in the plan's current state; nothing was written.
+    Refused(CallRefusal),
+    /// The store failed and reports that nothing was written.
     Failed(String),
-    /// The store failed, and it says that it does not know.
+    /// The store failed and does not know whether the commit succeeded.
     Unknown(String),
-    /// Plans as they were read.
-    Saw(Vec<Seen>),
+    /// The plans that a read returned.
+    Observed(Vec<ObservedPlan>),
 }
 
-/// What came of it.
+/// What a successful call returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Receipt {
-    /// The plan it was about, or that came to be.
-    pub plan: Option<PlanId>,
-    /// Its version.
+pub struct CallReceipt {
+    /// The plan that was changed or created.
+    pub plan_id: Option<PlanId>,
+    /// The plan's version after the call.
     pub version: Option<u64>,
-    /// The authority that was given.
+    /// The epoch of the lease that was granted.
     pub epoch: Option<u64>,
     /// The changeset that was opened or written to.
     pub changeset: Option<ChangesetId>,
-    /// It had been done before, by this caller or under this key.
+    /// An earlier call by this caller or with this key had already taken effect.
     pub repeated: bool,
 }
 
-/// Why not, and what that tells about the plan at that moment.
+/// Why a call was refused, and what the refusal says about the plan at that time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// In words.
-    pub why: String,
-    /// Its authority was over.
+pub struct CallRefusal {
+    pub reason: String,
+    /// The lease epoch was no longer valid.
     pub fenced: bool,
-    /// There was no such plan.
-    pub absent: bool,
-    /// The plan's stage, if that was why.
+    /// The plan did not exist.
+    pub plan_missing: bool,
+    /// The plan's stage, if that was the reason.
     pub stage: Option<String>,
-    /// The plan's epoch, if that was why.
+    /// The plan's epoch, if that was the reason.
     pub epoch: Option<u64>,
 }
 
-/// A plan as it was read.
+/// A plan as a read returned it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Which.
-    pub plan: PlanId,
-    /// At which version.
+pub struct ObservedPlan {
+    pub plan_id: PlanId,
     pub version: u64,
     /// Phase and state.
     pub stage: String,
-    /// Its epoch, where it was shown.
+    /// The plan's epoch, if the output contains it.
     pub epoch: Option<u64>,
-    /// The epoch of the lease stored beside it, where that was shown.
+    /// The epoch of the stored lease, if the output contains it.
     pub lease: Option<Option<u64>>,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for CallAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done(receipt) => {
                 f.write_str(if receipt.repeated {
-                    "done before"
+                    "already done"
                 } else {
                     "done"
                 })?;
@@ -413,13 +405,13 @@ impl fmt::Display for Answer {
                 Ok(())
             }
             Self::Blocked => f.write_str("blocked by a rule"),
-            Self::Refused(refused) => write!(f, "refused: {}", refused.why),
-            Self::Failed(why) => write!(f, "failed, nothing written: {why}"),
-            Self::Unknown(why) => write!(f, "outcome unknown: {why}"),
-            Self::Saw(plans) => match plans.as_slice() {
-                [] => f.write_str("saw nothing"),
-                [seen] => write!(f, "saw version {}, {}", seen.version, seen.stage),
-                many => write!(f, "saw {} plans", many.len()),
+            Self::Refused(refusal) => write!(f, "refused: {}", refusal.reason),
+            Self::Failed(error) => write!(f, "failed, nothing written: {error}"),
+            Self::Unknown(error) => write!(f, "outcome unknown: {error}"),
+            Self::Observed(plans) => match plans.as_slice() {
+                [] => f.write_str("no plans"),
+                [plan] => write!(f, "version {}, {}", plan.version, plan.stage),
+                many => write!(f, "{} plans", many.len()),
             },
         }
     }

@@ -1,5 +1,5 @@
-//! The same players in one thread on virtual time: store, clock, players, crashes and faults all follow
-//! from one seed, so that a schedule that fails can be played again.
+//! Runs the clients in one thread on virtual time. Store, clock, clients, crashes and faults follow from one seed, so a
+//! failing schedule can be repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,54 +11,55 @@ use store::fault::FaultPoint;
 use store::{Clock, Cursor, MemoryStore, Store, StoreError, Submission};
 use testkit::{FaultSwitch, samples};
 
-use crate::check::{self, REFEREE, Stored, Violation};
-use crate::drain::drain;
-use crate::history::{History, Line};
-use crate::library::{self, ACTION};
-use crate::player::Player;
-use crate::wrapped::{Doors, Wrapped};
+use crate::call_generator::CallGenerator;
+use crate::check::{self, HARNESS_CALLER, StoreContents, Violation};
+use crate::drain_plans::drain_plans;
+use crate::history::{CallHistory, HistoryLine};
+use crate::hooked_store::{HookedStore, StoreHooks};
+use crate::library_client::{self, ACTION_NAME};
 
-/// Players of a schedule.
-const PLAYERS: u32 = 4;
+/// The number of clients of a schedule.
+const CLIENT_COUNT: u32 = 4;
 
-/// Where a schedule is played: a store whose clock and faults are in our hands.
-pub struct Stage {
+/// A store whose clock and faults the schedule controls.
+pub struct SimulatedStore {
     store: Arc<dyn Store>,
     time: VirtualTime,
     faults: FaultSwitch,
 }
 
-/// Time that passes only when the schedule says so, however often a store looks at it.
+/// Time that only advances when the schedule says so.
 #[derive(Clone)]
 struct VirtualTime(Arc<AtomicI64>);
 
 impl VirtualTime {
-    fn clock(&self) -> Clock {
+    fn to_clock(&self) -> Clock {
         let now = Arc::clone(&self.0);
         Clock::new(move || Timestamp(now.load(Ordering::Relaxed)))
     }
 
-    fn pass(&self, span: Span) {
+    fn advance_by(&self, span: Span) {
         self.0.fetch_add(span.0, Ordering::Relaxed);
     }
 }
 
-/// Some moment of 2030.
-const BEGINNING: i64 = 1_893_456_000_000_000;
+/// The start of 2030, in microseconds since 1970.
+const START_TIME: i64 = 1_893_456_000_000_000;
 
-impl Stage {
-    /// In memory.
+impl SimulatedStore {
+    /// Creates a memory store.
     pub fn in_memory() -> Self {
-        Self::on(|clock, faults| {
+        Self::open_with(|clock, faults| {
             Arc::new(MemoryStore::with_clock_and_faults(clock, faults.faults()))
         })
     }
 
-    /// On the store that `open` makes. Whatever clock it has, decisions are made on ours.
-    pub fn on(open: impl FnOnce(Clock, &FaultSwitch) -> Arc<dyn Store>) -> Self {
-        let time = VirtualTime(Arc::new(AtomicI64::new(BEGINNING)));
+    /// Uses the store that `open_store` returns. Decisions use virtual time even if that store has a clock of its own.
+    pub fn open_with(open_store: impl FnOnce(Clock, &FaultSwitch) -> Arc<dyn Store>) -> Self {
+        let time = VirtualTime(Arc::new(AtomicI64::new(START_TIME)));
         let faults = FaultSwitch::default();
-        let store = Arc::new(Wrapped::new(open(time.clock(), &faults), time.clone()));
+        let store = open_store(time.to_clock(), &faults);
+        let store = Arc::new(HookedStore::new(store, time.clone()));
         Self {
             store,
             time,
@@ -66,156 +67,168 @@ impl Stage {
         }
     }
 
-    /// The same stage, with a store around its store.
+    /// The same store with additional hooks.
     #[must_use]
-    pub fn with_doors(self, doors: impl Doors + 'static) -> Self {
+    pub fn with_hooks(self, hooks: impl StoreHooks + 'static) -> Self {
         Self {
-            store: Arc::new(Wrapped::new(self.store, doors)),
+            store: Arc::new(HookedStore::new(self.store, hooks)),
             ..self
         }
     }
 
-    /// The store.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }
 }
 
-impl Doors for VirtualTime {
-    fn submission(&self, mut submission: Submission) -> Submission {
+impl StoreHooks for VirtualTime {
+    fn edit_submission(&self, mut submission: Submission) -> Submission {
         let mut decide = submission.decide;
-        let clock = self.clock();
+        let clock = self.to_clock();
         submission.decide = Box::new(move |facts, _| decide(facts, clock.now()));
         submission
     }
 }
 
-/// What came of a schedule.
-pub struct Played {
-    /// Who did what.
-    pub history: History,
-    /// What is stored in the end.
-    pub stored: Stored,
-    /// What is wrong.
+/// The recorded history of a schedule, the final store contents and the violations.
+pub struct ScheduleOutcome {
+    pub history: CallHistory,
+    pub stored: StoreContents,
     pub violations: Vec<Violation>,
 }
 
-/// Plays so many steps of the schedule with this seed.
-pub fn play(stage: &Stage, seed: u64, steps: usize) -> Result<Played, lifecycle::LifecycleError> {
+/// Runs the schedule of a seed for a number of steps.
+pub fn run_schedule(
+    simulated: &SimulatedStore,
+    seed: u64,
+    steps: usize,
+) -> Result<ScheduleOutcome, lifecycle::LifecycleError> {
     let mut random = Rng::with_seed(seed);
     let ids = std::sync::Mutex::new(Rng::with_seed(seed ^ 0x5eed));
-    let lifecycle = Lifecycle::on(Arc::clone(&stage.store))
-        .with_ids(stage.time.clock(), move || {
-            ids.lock().expect("BUG: nobody panics in here").u128(..)
-        });
-    let referee = Call::by(Caller::Person(REFEREE.to_owned()));
-    lifecycle.create_action(samples::reusable_action(ACTION), &referee)?;
-    let mut table = Table {
-        stage,
+    let lifecycle = Lifecycle::on(Arc::clone(&simulated.store)).with_ids(
+        simulated.time.to_clock(),
+        move || {
+            ids.lock()
+                .expect("BUG: no holder of this lock panics")
+                .u128(..)
+        },
+    );
+    let harness_call = Call::by(Caller::Person(HARNESS_CALLER.to_owned()));
+    lifecycle.create_action(samples::reusable_action(ACTION_NAME), &harness_call)?;
+    let mut runner = ScheduleRunner {
+        simulated,
         lifecycle: &lifecycle,
-        history: History::default(),
-        moment: 0,
-        players: (0..PLAYERS)
-            .map(|number| (0, Player::new(number, 0, seed, false)))
+        history: CallHistory::default(),
+        ticks: 0,
+        clients: (0..CLIENT_COUNT)
+            .map(|number| (0, CallGenerator::new(number, 0, seed, false)))
             .collect(),
         seed,
         cursor: Cursor::START,
     };
     for _ in 0..steps {
         match random.u32(..20) {
-            0 => drop(table.read(random.usize(1..6))?),
-            1 => stage.time.pass(Span(random.i64(1..2_000_000))),
+            0 => drop(runner.read_log_page(random.usize(1..6))?),
+            1 => simulated.time.advance_by(Span(random.i64(1..2_000_000))),
             _ => {
-                stage.time.pass(Span(1000));
-                table.turn(&mut random);
+                simulated.time.advance_by(Span(1000));
+                runner.make_call(&mut random);
             }
         }
     }
-    let stuck = drain(&lifecycle, &mut || stage.time.pass(Span::from_seconds(30)))?;
-    while table.read(100)? {}
-    let stored = Stored::read(stage.store())?;
-    let mut violations = check::check(&table.history, &stored);
+    let stuck = drain_plans(&lifecycle, &mut || {
+        simulated.time.advance_by(Span::from_seconds(30));
+    })?;
+    while runner.read_log_page(100)? {}
+    let stored = StoreContents::read_store(simulated.store())?;
+    let mut violations = check::check_history(&runner.history, &stored);
     violations.extend(stuck);
-    Ok(Played {
-        history: table.history,
+    Ok(ScheduleOutcome {
+        history: runner.history,
         stored,
         violations,
     })
 }
 
-struct Table<'a> {
-    stage: &'a Stage,
+struct ScheduleRunner<'a> {
+    simulated: &'a SimulatedStore,
     lifecycle: &'a Lifecycle,
-    history: History,
-    /// Counts what happens; stands for the time.
-    moment: u64,
-    /// Each with the number of its life.
-    players: Vec<(u32, Player)>,
+    history: CallHistory,
+    /// A logical clock for the history: one tick per call and per answer.
+    ticks: u64,
+    /// The incarnation and the generator of each client.
+    clients: Vec<(u32, CallGenerator)>,
     seed: u64,
+    /// The position of the log reader.
     cursor: Cursor,
 }
 
-impl Table<'_> {
-    /// One player makes a call; perhaps the store fails, perhaps the player dies before it hears.
-    fn turn(&mut self, random: &mut Rng) {
-        let number = random.usize(..self.players.len());
-        let call = self.players[number].1.next();
-        let called = Line::Called {
-            at: self.tick(),
+impl ScheduleRunner<'_> {
+    /// Makes one call of a random client. Sometimes the store fails, and sometimes the client dies before the answer.
+    fn make_call(&mut self, random: &mut Rng) {
+        let number = random.usize(..self.clients.len());
+        let call = self.clients[number].1.next_call();
+        let called = HistoryLine::Called {
+            at: self.next_tick(),
             call: call.clone(),
         };
-        self.take(called);
+        self.add_line(called);
         if random.u32(..12) == 0 {
             let points = [
                 FaultPoint::Decided,
                 FaultPoint::BeforeCommit,
                 FaultPoint::AfterCommit,
             ];
-            self.stage.faults.arm(points[random.usize(..3)]);
+            self.simulated.faults.arm(points[random.usize(..3)]);
         }
-        let answer = library::perform(self.lifecycle, &call);
-        self.stage.faults.disarm();
+        let answer = library_client::perform_call(self.lifecycle, &call);
+        self.simulated.faults.disarm();
         if random.u32(..40) == 0 {
-            let (life, player) = &mut self.players[number];
-            *life += 1;
-            *player = Player::new(u32::try_from(number).unwrap_or(0), *life, self.seed, false);
+            let (incarnation, generator) = &mut self.clients[number];
+            *incarnation += 1;
+            *generator = CallGenerator::new(
+                u32::try_from(number).unwrap_or(0),
+                *incarnation,
+                self.seed,
+                false,
+            );
             return;
         }
-        self.players[number].1.learn(&call, &answer);
-        let answered = Line::Answered {
-            at: self.tick(),
-            id: call.id,
+        self.clients[number].1.record_answer(&call, &answer);
+        let answered = HistoryLine::Answered {
+            at: self.next_tick(),
+            call_id: call.id,
             answer,
         };
-        self.take(answered);
+        self.add_line(answered);
     }
 
-    /// The reader reads a page. Did it see anything?
-    fn read(&mut self, limit: usize) -> Result<bool, StoreError> {
-        let page = self.stage.store.read_events(&self.cursor, limit)?;
+    /// Lets the log reader read a page; returns whether its cursor advanced.
+    fn read_log_page(&mut self, limit: usize) -> Result<bool, StoreError> {
+        let page = self.simulated.store.read_events(&self.cursor, limit)?;
         let events: Vec<_> = page
             .events
             .iter()
             .map(|stored| (stored.recorded.plan, stored.recorded.version.0))
             .collect();
-        let went_on = page.next != self.cursor;
+        let advanced = page.next != self.cursor;
         self.cursor = page.next;
-        self.take(Line::Read {
+        self.add_line(HistoryLine::Read {
             reader: 0,
             events,
             next: String::new(),
         });
-        Ok(went_on)
+        Ok(advanced)
     }
 
-    fn tick(&mut self) -> u64 {
-        self.moment += 1;
-        self.moment
+    fn next_tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
     }
 
-    fn take(&mut self, line: Line) {
+    fn add_line(&mut self, line: HistoryLine) {
         self.history
-            .take(line)
-            .expect("BUG: the table writes its own history");
+            .add_line(line)
+            .expect("BUG: the runner writes a consistent history");
     }
 }

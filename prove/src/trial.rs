@@ -1,4 +1,4 @@
-//! What all trials with processes have in common.
+//! Settings, progress output and clock shared by all trials that start processes.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,33 +10,31 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::arena::Database;
+use crate::call_trial::TrialDatabase;
 
-/// What a trial is played with.
+/// Settings common to all trials.
 pub struct Trial {
-    /// On which database.
-    pub database: Database,
-    /// How many players, or workers.
+    pub database: TrialDatabase,
+    /// The number of clients or workers.
     pub processes: u32,
-    /// For how long.
+    /// How long the harness disturbs the processes.
     pub duration: Duration,
-    /// What all choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Everything is kept here.
+    /// The directory for all files of the trial.
     pub directory: PathBuf,
-    /// The planwright program.
+    /// The `planwright` program.
     pub program: PathBuf,
-    /// Becomes true when somebody asks to stop; everything is then cleaned up.
+    /// Set by a signal handler; the trial then cleans up and ends.
     pub interrupted: Arc<AtomicBool>,
 }
 
 impl Trial {
-    /// Was it asked to end early?
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// One that was asked to end early proves nothing, whatever happened before.
+    /// Fails if the trial was interrupted: an interrupted trial proves nothing.
     pub fn require_uninterrupted(&self) -> anyhow::Result<()> {
         if self.is_interrupted() {
             bail!("interrupted; nothing was proven");
@@ -44,55 +42,56 @@ impl Trial {
         Ok(())
     }
 
-    /// What comes to so many in a minute, over all of it.
-    pub fn at(&self, in_a_minute: u64) -> usize {
-        usize::try_from(in_a_minute * self.duration.as_secs() / 60).unwrap_or(usize::MAX)
+    /// A rate per minute, scaled to the duration of the trial.
+    pub fn scale_per_minute(&self, per_minute: u64) -> usize {
+        usize::try_from(per_minute * self.duration.as_secs() / 60).unwrap_or(usize::MAX)
     }
 
-    /// The choices of one of its players.
-    pub fn choices_of(&self, player: u32) -> fastrand::Rng {
-        fastrand::Rng::with_seed(self.seed ^ u64::from(player) << 32)
+    /// The random generator of one client, derived from the seed.
+    pub fn random_for_client(&self, client: u32) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.seed ^ u64::from(client) << 32)
     }
 }
 
-/// Says how a trial goes, every ten seconds.
-pub struct Progress {
-    until: Instant,
-    told: Instant,
+/// Prints the progress of a trial at a fixed interval.
+pub struct TrialProgress {
+    deadline: Instant,
+    last_printed: Instant,
 }
 
-impl Progress {
-    const PAUSE: Duration = Duration::from_secs(10);
+impl TrialProgress {
+    const PRINT_INTERVAL: Duration = Duration::from_secs(10);
 
-    /// Of one that begins now.
-    pub fn of(trial: &Trial) -> Self {
-        let told = Instant::now();
-        let until = told + trial.duration;
-        Self { until, told }
+    /// The progress of a trial that starts now.
+    pub fn start_now(trial: &Trial) -> Self {
+        let now = Instant::now();
+        Self {
+            deadline: now + trial.duration,
+            last_printed: now,
+        }
     }
 
-    /// Is there time left?
     pub fn has_time(&self) -> bool {
-        Instant::now() < self.until
+        Instant::now() < self.deadline
     }
 
-    /// Says what was done so far, if it is time to.
-    pub fn tell(&mut self, done: impl FnOnce() -> String) {
-        if self.told.elapsed() > Self::PAUSE {
-            self.told = Instant::now();
-            let left = self.until.saturating_duration_since(self.told);
-            say(format_args!("{} s to go, {}", left.as_secs(), done()));
+    /// Prints a status line if the last one is older than the interval.
+    pub fn print_if_due(&mut self, status: impl FnOnce() -> String) {
+        if self.last_printed.elapsed() > Self::PRINT_INTERVAL {
+            self.last_printed = Instant::now();
+            let left = self.deadline.saturating_duration_since(self.last_printed);
+            print_status(format_args!("{} s left, {}", left.as_secs(), status()));
         }
     }
 }
 
-/// Says how it goes, to whoever still listens: a terminal may be gone by now.
-pub fn say(words: impl Display) {
-    let _nobody_listens = writeln!(io::stderr(), "{words}");
+/// Prints a line to stderr. Ignores errors, because the terminal may be closed by now.
+pub fn print_status(message: impl Display) {
+    let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// Microseconds since 1970, by the clock that the stores have.
-pub fn moment() -> i64 {
+/// Microseconds since 1970, on the clock that the stores use.
+pub fn realtime_micros() -> i64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1000
 }

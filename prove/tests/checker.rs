@@ -1,5 +1,4 @@
-//! The checker against histories that were tampered with: whatever is changed in what the players wrote
-//! down, it notices.
+//! The checker on histories that were tampered with: it must notice every change.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,151 +6,154 @@
 )]
 
 use plan::{ChangesetId, PlanId};
-use planwright_prove::check::{Kind, check};
-use planwright_prove::history::{History, Made};
-use planwright_prove::simulation::{Played, Stage, play};
-use planwright_prove::{Answer, Operation, Refused};
+use planwright_prove::check::{ViolationKind, check_history};
+use planwright_prove::history::{CallHistory, RecordedCall};
+use planwright_prove::simulation::{ScheduleOutcome, SimulatedStore, run_schedule};
+use planwright_prove::{CallAnswer, CallRefusal, Operation};
 
-fn played() -> Played {
-    let played = play(&Stage::in_memory(), 1, 2_000).unwrap();
-    assert_eq!(played.violations, Vec::new());
-    played
+fn run_valid_schedule() -> ScheduleOutcome {
+    let outcome = run_schedule(&SimulatedStore::in_memory(), 1, 2_000).unwrap();
+    assert_eq!(outcome.violations, Vec::new());
+    outcome
 }
 
-/// What is said first once the history is changed.
+/// Changes a valid history and checks which kind of violation is found first.
 #[track_caller]
-fn check_changed(expected: Kind, change: impl FnOnce(&mut History)) {
-    check_tampered(expected, |played| change(&mut played.history));
+fn check_changed_history(expected: ViolationKind, change: impl FnOnce(&mut CallHistory)) {
+    check_changed_outcome(expected, |outcome| change(&mut outcome.history));
 }
 
-/// The same once anything is.
+/// The same for changes to the history or the stored plans.
 #[track_caller]
-fn check_tampered(expected: Kind, tamper: impl FnOnce(&mut Played)) {
-    let mut played = played();
-    tamper(&mut played);
-    let found = check(&played.history, &played.stored);
+fn check_changed_outcome(expected: ViolationKind, change: impl FnOnce(&mut ScheduleOutcome)) {
+    let mut outcome = run_valid_schedule();
+    change(&mut outcome);
+    let found = check_history(&outcome.history, &outcome.stored);
     let first = found.first().expect("the change was not noticed");
-    assert_eq!(first.kind, expected, "{}", first.what);
+    assert_eq!(first.kind, expected, "{}", first.message);
 }
 
-/// The first call of this kind.
+/// Finds the first call without a key that matches.
 #[track_caller]
-fn find(history: &mut History, fits: impl Fn(&Made) -> bool) -> &mut Made {
+fn find_call(
+    history: &mut CallHistory,
+    matches: impl Fn(&RecordedCall) -> bool,
+) -> &mut RecordedCall {
     history
         .calls
         .values_mut()
-        .find(|made| made.call.key.is_none() && fits(made))
-        .expect("there is no such call in this schedule")
+        .find(|recorded| recorded.call.key.is_none() && matches(recorded))
+        .expect("the schedule has no such call")
 }
 
-fn was_done(made: &Made) -> bool {
-    matches!(made.answer(), Some(Answer::Done(receipt)) if !receipt.repeated)
-        && made.call.operation.leaves_an_event()
+fn was_done(recorded: &RecordedCall) -> bool {
+    matches!(recorded.answer(), Some(CallAnswer::Done(receipt)) if !receipt.repeated)
+        && recorded.call.operation.writes_event()
 }
 
-fn answer(made: &mut Made) -> &mut Answer {
-    &mut made.answered.as_mut().unwrap().1
+fn answer_mut(recorded: &mut RecordedCall) -> &mut CallAnswer {
+    &mut recorded.answered.as_mut().unwrap().1
 }
 
 #[test]
-fn something_done_that_was_told_as_failed() {
-    check_changed(Kind::Told, |history| {
-        *answer(find(history, was_done)) = Answer::Failed("no".to_owned());
+fn a_successful_call_with_the_answer_failed_is_found() {
+    check_changed_history(ViolationKind::WrongAnswer, |history| {
+        *answer_mut(find_call(history, was_done)) = CallAnswer::Failed("no".to_owned());
     });
 }
 
 #[test]
-fn something_refused_that_was_told_as_done() {
+fn a_refused_call_with_the_answer_done_is_found() {
     let mut done = None;
-    check_changed(Kind::Told, |history| {
-        let told = find(history, was_done);
-        done.replace(answer(told).clone());
-        let refused = find(history, |made| {
-            matches!(made.answer(), Some(Answer::Refused(_)))
-                && made.call.operation.leaves_an_event()
+    check_changed_history(ViolationKind::WrongAnswer, |history| {
+        let successful = find_call(history, was_done);
+        done.replace(answer_mut(successful).clone());
+        let refused = find_call(history, |recorded| {
+            matches!(recorded.answer(), Some(CallAnswer::Refused(_)))
+                && recorded.call.operation.writes_event()
         });
-        *answer(refused) = done.unwrap();
+        *answer_mut(refused) = done.unwrap();
     });
 }
 
 #[test]
-fn an_event_of_a_call_that_nobody_made() {
-    check_changed(Kind::Told, |history| {
-        let id = find(history, was_done).call.id;
+fn an_event_without_a_call_is_found() {
+    check_changed_history(ViolationKind::WrongAnswer, |history| {
+        let id = find_call(history, was_done).call.id;
         history.calls.remove(&id);
     });
 }
 
 #[test]
-fn an_answer_that_names_another_version() {
-    check_changed(Kind::Told, |history| {
-        if let Answer::Done(receipt) = answer(find(history, was_done)) {
+fn an_answer_with_the_wrong_version_is_found() {
+    check_changed_history(ViolationKind::WrongAnswer, |history| {
+        if let CallAnswer::Done(receipt) = answer_mut(find_call(history, was_done)) {
             receipt.version = receipt.version.map(|version| version + 1);
         }
     });
 }
 
 #[test]
-fn a_look_into_the_past() {
-    check_changed(Kind::Order, |history| {
-        let look = find(history, |made| match made.answer() {
-            Some(Answer::Saw(seen)) => seen.len() == 1 && seen[0].version > 6,
+fn a_stale_read_is_found() {
+    check_changed_history(ViolationKind::NotLinearizable, |history| {
+        let read = find_call(history, |recorded| match recorded.answer() {
+            Some(CallAnswer::Observed(plans)) => plans.len() == 1 && plans[0].version > 6,
             _ => false,
         });
-        if let Answer::Saw(seen) = answer(look) {
-            seen[0].version = 1;
-            seen[0].stage = "strategize/queued".to_owned();
-            seen[0].epoch = Some(0);
-            seen[0].lease = Some(None);
+        if let CallAnswer::Observed(plans) = answer_mut(read) {
+            plans[0].version = 1;
+            plans[0].stage = "strategize/queued".to_owned();
+            plans[0].epoch = Some(0);
+            plans[0].lease = Some(None);
         }
     });
 }
 
 #[test]
-fn a_look_at_what_never_was() {
-    check_changed(Kind::Order, |history| {
-        let look = find(
+fn a_read_of_a_stage_that_never_existed_is_found() {
+    check_changed_history(ViolationKind::NotLinearizable, |history| {
+        let read = find_call(
             history,
-            |made| matches!(made.answer(), Some(Answer::Saw(seen)) if seen.len() == 1),
+            |recorded| matches!(recorded.answer(), Some(CallAnswer::Observed(plans)) if plans.len() == 1),
         );
-        if let Answer::Saw(seen) = answer(look) {
-            seen[0].stage = "apply/constrained".to_owned();
+        if let CallAnswer::Observed(plans) = answer_mut(read) {
+            plans[0].stage = "apply/constrained".to_owned();
         }
     });
 }
 
 #[test]
-fn a_refusal_for_a_reason_that_never_was() {
-    check_changed(Kind::Order, |history| {
-        let refused = find(
+fn a_refusal_for_a_reason_that_was_never_true_is_found() {
+    check_changed_history(ViolationKind::NotLinearizable, |history| {
+        let refused = find_call(
             history,
-            |made| matches!(made.answer(), Some(Answer::Refused(refused)) if refused.stage.is_some()),
+            |recorded| matches!(recorded.answer(), Some(CallAnswer::Refused(refusal)) if refusal.stage.is_some()),
         );
-        if let Answer::Refused(refused) = answer(refused) {
-            refused.stage = Some("apply/constrained".to_owned());
+        if let CallAnswer::Refused(refusal) = answer_mut(refused) {
+            refusal.stage = Some("apply/constrained".to_owned());
         }
     });
 }
 
 #[test]
-fn a_change_in_another_changeset_than_was_told() {
-    check_changed(Kind::Entry, |history| {
-        let recorded = find(history, |made| {
-            matches!(made.call.operation, Operation::RecordChange { .. })
-                && matches!(made.answer(), Some(Answer::Done(_)))
+fn a_change_in_another_changeset_than_answered_is_found() {
+    check_changed_history(ViolationKind::MisplacedChange, |history| {
+        let recorded = find_call(history, |recorded| {
+            matches!(recorded.call.operation, Operation::RecordChange { .. })
+                && matches!(recorded.answer(), Some(CallAnswer::Done(_)))
         });
-        if let Answer::Done(receipt) = answer(recorded) {
+        if let CallAnswer::Done(receipt) = answer_mut(recorded) {
             receipt.changeset = Some(ChangesetId::from_parts(1, 1));
         }
     });
 }
 
 #[test]
-fn a_change_that_nobody_recorded() {
-    check_changed(Kind::Entry, |history| {
-        let recorded = find(history, |made| {
-            matches!(made.call.operation, Operation::RecordChange { .. })
-                && matches!(made.answer(), Some(Answer::Done(_)))
+fn a_change_without_a_call_is_found() {
+    check_changed_history(ViolationKind::MisplacedChange, |history| {
+        let recorded = find_call(history, |recorded| {
+            matches!(recorded.call.operation, Operation::RecordChange { .. })
+                && matches!(recorded.answer(), Some(CallAnswer::Done(_)))
         });
         let id = recorded.call.id;
         history.calls.remove(&id);
@@ -159,92 +161,97 @@ fn a_change_that_nobody_recorded() {
 }
 
 #[test]
-fn a_reader_that_missed_an_event() {
-    check_changed(Kind::Reader, |history| {
+fn a_reader_that_missed_an_event_is_found() {
+    check_changed_history(ViolationKind::InconsistentLogRead, |history| {
         history.readers.get_mut(&0).unwrap().remove(5);
     });
 }
 
 #[test]
-fn a_reader_that_saw_an_event_twice() {
-    check_changed(Kind::Reader, |history| {
+fn a_reader_that_saw_an_event_twice_is_found() {
+    check_changed_history(ViolationKind::InconsistentLogRead, |history| {
         let events = history.readers.get_mut(&0).unwrap();
         events.insert(5, events[5]);
     });
 }
 
 #[test]
-fn a_changeset_that_was_opened_and_is_not_there() {
-    check_changed(Kind::Entry, |history| {
-        let opened = find(history, |made| {
-            matches!(made.call.operation, Operation::OpenChangeset { .. })
-                && matches!(made.answer(), Some(Answer::Done(_)))
+fn an_opened_changeset_that_is_not_stored_is_found() {
+    check_changed_history(ViolationKind::MisplacedChange, |history| {
+        let opened = find_call(history, |recorded| {
+            matches!(recorded.call.operation, Operation::OpenChangeset { .. })
+                && matches!(recorded.answer(), Some(CallAnswer::Done(_)))
         });
-        if let Answer::Done(receipt) = answer(opened) {
+        if let CallAnswer::Done(receipt) = answer_mut(opened) {
             receipt.changeset = Some(ChangesetId::from_parts(1, 1));
         }
     });
 }
 
-/// Nothing speaks of it but the answer to whoever made it.
+/// Only the answer to the call that created the plan mentions it.
 #[test]
-fn a_plan_that_was_made_and_is_gone() {
-    check_tampered(Kind::Told, |played| {
-        let made = find(&mut played.history, |made| {
-            matches!(made.call.operation, Operation::Use) && was_done(made)
+fn a_created_plan_that_is_not_stored_is_found() {
+    check_changed_outcome(ViolationKind::WrongAnswer, |outcome| {
+        let created = find_call(&mut outcome.history, |recorded| {
+            matches!(recorded.call.operation, Operation::Use) && was_done(recorded)
         });
-        let (plan, call) = (made.about().unwrap(), made.call.id);
-        played.stored.plans.remove(&plan);
-        let speaks = |made: &Made| match made.answer() {
-            Some(Answer::Saw(seen)) => seen.iter().any(|seen| seen.plan == plan),
-            _ => made.about() == Some(plan),
+        let (plan_id, call_id) = (created.plan_id().unwrap(), created.call.id);
+        outcome.stored.plans.remove(&plan_id);
+        let mentions_plan = |recorded: &RecordedCall| match recorded.answer() {
+            Some(CallAnswer::Observed(plans)) => plans.iter().any(|plan| plan.plan_id == plan_id),
+            _ => recorded.plan_id() == Some(plan_id),
         };
-        let history = &mut played.history;
+        let history = &mut outcome.history;
         history
             .calls
-            .retain(|id, made| *id == call || !speaks(made));
+            .retain(|id, recorded| *id == call_id || !mentions_plan(recorded));
         history.readers.clear();
     });
 }
 
 #[test]
-fn a_look_that_finds_no_plan_where_there_is_one() {
-    check_changed(Kind::Order, |history| {
-        let is_look = |made: &Made| matches!(made.call.operation, Operation::Look { .. });
-        let looks = history.calls.values_mut().rev();
-        let look = looks.into_iter().find(|made| is_look(made)).unwrap();
-        *answer(look) = Answer::Refused(Refused {
-            absent: true,
-            ..Refused::default()
+fn a_read_that_does_not_find_an_existing_plan_is_found() {
+    check_changed_history(ViolationKind::NotLinearizable, |history| {
+        let is_read =
+            |recorded: &RecordedCall| matches!(recorded.call.operation, Operation::Show { .. });
+        let mut latest_first = history.calls.values_mut().rev();
+        let read = latest_first.find(|recorded| is_read(recorded)).unwrap();
+        *answer_mut(read) = CallAnswer::Refused(CallRefusal {
+            plan_missing: true,
+            ..CallRefusal::default()
         });
     });
 }
 
 #[test]
-fn a_key_that_was_forgotten() {
-    check_changed(Kind::Told, |history| {
-        let is_repeated = |made: &Made| {
-            let first = made.call.key.as_deref() == Some(&made.call.id.to_string());
-            let repeated = matches!(made.answer(), Some(Answer::Done(receipt)) if receipt.repeated);
-            made.call.key.is_some() && !first && repeated
+fn a_forgotten_key_is_found() {
+    check_changed_history(ViolationKind::WrongAnswer, |history| {
+        let is_repeated = |recorded: &RecordedCall| {
+            let first = recorded.call.key.as_deref() == Some(&recorded.call.id.to_string());
+            let repeated =
+                matches!(recorded.answer(), Some(CallAnswer::Done(receipt)) if receipt.repeated);
+            recorded.call.key.is_some() && !first && repeated
         };
         let repeats = history.calls.values_mut();
-        let repeat = repeats.into_iter().find(|made| is_repeated(made)).unwrap();
-        *answer(repeat) = Answer::Refused(Refused::default());
+        let repeat = repeats
+            .into_iter()
+            .find(|recorded| is_repeated(recorded))
+            .unwrap();
+        *answer_mut(repeat) = CallAnswer::Refused(CallRefusal::default());
     });
 }
 
 #[test]
-fn a_reader_that_saw_an_event_of_no_plan() {
-    check_changed(Kind::Reader, |history| {
+fn a_reader_that_saw_an_event_of_a_missing_plan_is_found() {
+    check_changed_history(ViolationKind::InconsistentLogRead, |history| {
         let events = history.readers.get_mut(&0).unwrap();
         events.push((PlanId::from_parts(1, 1), 1));
     });
 }
 
 #[test]
-fn a_reader_that_saw_an_event_that_is_not_there() {
-    check_changed(Kind::Reader, |history| {
+fn a_reader_that_saw_an_event_that_is_not_stored_is_found() {
+    check_changed_history(ViolationKind::InconsistentLogRead, |history| {
         let events = history.readers.get_mut(&0).unwrap();
         let (plan, version) = *events.last().unwrap();
         events.push((plan, version + 1));
@@ -252,8 +259,8 @@ fn a_reader_that_saw_an_event_that_is_not_there() {
 }
 
 #[test]
-fn a_reader_that_stopped_too_early() {
-    check_changed(Kind::Reader, |history| {
+fn a_reader_that_stopped_too_early_is_found() {
+    check_changed_history(ViolationKind::InconsistentLogRead, |history| {
         history.readers.get_mut(&0).unwrap().pop();
     });
 }

@@ -1,4 +1,4 @@
-//! Schedules from seeds: some that are always the same, and some that nobody tried before.
+//! Schedules from fixed seeds and from random seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,81 +7,82 @@
 
 use std::sync::Arc;
 
-use planwright_prove::Answer;
-use planwright_prove::broken::{Broken, Bug};
-use planwright_prove::check::{Kind, Least, Tally, tell};
-use planwright_prove::simulation::{Played, Stage, play};
+use planwright_prove::CallAnswer;
+use planwright_prove::check::{CallCounts, MinimumCounts, ViolationKind, format_violation};
+use planwright_prove::simulation::{ScheduleOutcome, SimulatedStore, run_schedule};
+use planwright_prove::store_bugs::{StoreBug, StoreBugHooks};
 use store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore};
 use testkit::{PostgresDatabase, SqliteFile, StoreDump};
 
-const STEPS: usize = 60;
+const STEPS_PER_SCHEDULE: usize = 60;
 
-/// Plays a schedule that must go well.
+/// Runs a schedule that must have no violations.
 #[track_caller]
-fn check(stage: &Stage, seed: u64, steps: usize) -> Played {
-    let played = play(stage, seed, steps).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    if let Some(first) = played.violations.first() {
-        let told = tell(first, &played.history, &played.stored);
-        panic!("seed {seed} with {steps} steps:\n{told}");
+fn check_schedule(simulated: &SimulatedStore, seed: u64, steps: usize) -> ScheduleOutcome {
+    let outcome =
+        run_schedule(simulated, seed, steps).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    if let Some(first) = outcome.violations.first() {
+        let message = format_violation(first, &outcome.history, &outcome.stored);
+        panic!("seed {seed} with {steps} steps:\n{message}");
     }
-    played
+    outcome
 }
 
 #[test]
-fn schedules_that_are_always_the_same_go_well() {
+fn schedules_with_fixed_seeds_have_no_violations() {
     for seed in 0..150 {
-        check(&Stage::in_memory(), seed, STEPS);
+        check_schedule(&SimulatedStore::in_memory(), seed, STEPS_PER_SCHEDULE);
     }
 }
 
 #[test]
-fn schedules_nobody_tried_before_go_well() {
-    let first = fastrand::u64(..);
-    for seed in (0..150).map(|number| first.wrapping_add(number)) {
-        check(&Stage::in_memory(), seed, STEPS);
+fn schedules_with_random_seeds_have_no_violations() {
+    let first_seed = fastrand::u64(..);
+    for seed in (0..150).map(|number| first_seed.wrapping_add(number)) {
+        check_schedule(&SimulatedStore::in_memory(), seed, STEPS_PER_SCHEDULE);
     }
 }
 
 #[test]
-fn a_seed_plays_the_same_schedule_again() {
+fn the_same_seed_repeats_the_same_schedule() {
     let dump = || {
-        let stage = Stage::in_memory();
-        let played = check(&stage, 7, STEPS);
-        (played.history, StoreDump::read_store(stage.store()))
+        let simulated = SimulatedStore::in_memory();
+        let outcome = check_schedule(&simulated, 7, STEPS_PER_SCHEDULE);
+        (outcome.history, StoreDump::read_store(simulated.store()))
     };
-    let ((history, first), (again, second)) = (dump(), dump());
-    assert_eq!(history.calls, again.calls);
-    first.assert_same(&second, "played again");
+    let ((history, first), (repeated, second)) = (dump(), dump());
+    assert_eq!(history.calls, repeated.calls);
+    first.assert_same(&second, "repeated");
 }
 
 #[test]
-fn a_long_schedule_does_everything_there_is() {
-    let played = check(&Stage::in_memory(), 1, 6_000);
-    let least = Least {
+fn a_long_schedule_covers_every_operation() {
+    let outcome = check_schedule(&SimulatedStore::in_memory(), 1, 6_000);
+    let minimum = MinimumCounts {
         done: 1_000,
         of_each: 1,
         fenced: 5,
         through_program: 0,
     };
-    let missing = least.missing(&Tally::of(&played.history));
+    let missing = minimum.find_missing(&CallCounts::from_history(&outcome.history));
     assert_eq!(missing, Vec::<String>::new());
 }
 
 #[test]
-fn the_same_schedules_end_in_the_same_state_in_every_store() {
+fn the_same_schedule_ends_in_the_same_state_in_every_store() {
     for seed in 0..6 {
         let file = SqliteFile::new();
         let database = PostgresDatabase::new();
-        let stages = [
-            Stage::in_memory(),
-            Stage::on(|clock, faults| {
+        let stores = [
+            SimulatedStore::in_memory(),
+            SimulatedStore::open_with(|clock, faults| {
                 let options = SqliteOptions {
                     clock,
                     faults: faults.faults(),
                 };
                 Arc::new(SqliteStore::new(file.path(), options))
             }),
-            Stage::on(|_, faults| {
+            SimulatedStore::open_with(|_, faults| {
                 let options = PostgresOptions {
                     faults: faults.faults(),
                     ..PostgresOptions::default()
@@ -89,35 +90,35 @@ fn the_same_schedules_end_in_the_same_state_in_every_store() {
                 Arc::new(PostgresStore::new(&database.url(), options).unwrap())
             }),
         ];
-        let ends = stages.map(|stage| {
-            let mut played = check(&stage, seed, STEPS);
-            let answers = played.history.calls.values_mut();
-            for (_, answer) in answers.filter_map(|made| made.answered.as_mut()) {
-                // How a database says that it failed is its own affair.
-                if let Answer::Failed(why) = answer {
-                    why.clear();
+        let results = stores.map(|simulated| {
+            let mut outcome = check_schedule(&simulated, seed, STEPS_PER_SCHEDULE);
+            let answers = outcome.history.calls.values_mut();
+            for (_, answer) in answers.filter_map(|recorded| recorded.answered.as_mut()) {
+                // Each database has error messages of its own.
+                if let CallAnswer::Failed(error) = answer {
+                    error.clear();
                 }
             }
-            (played.history, StoreDump::read_store(stage.store()))
+            (outcome.history, StoreDump::read_store(simulated.store()))
         });
-        for (history, dump) in &ends[1..] {
-            for (made, first) in history.calls.values().zip(ends[0].0.calls.values()) {
-                assert_eq!(made, first, "seed {seed}");
+        for (history, dump) in &results[1..] {
+            for (recorded, first) in history.calls.values().zip(results[0].0.calls.values()) {
+                assert_eq!(recorded, first, "seed {seed}");
             }
-            dump.assert_same(&ends[0].1, &format!("seed {seed}"));
+            dump.assert_same(&results[0].1, &format!("seed {seed}"));
         }
     }
 }
 
-/// What the checker says of schedules with a planted bug.
+/// Runs schedules with a planted bug until the checker finds a violation.
 #[track_caller]
-fn check_bug(bug: Bug, expected: Kind) {
+fn check_bug(bug: StoreBug, expected: ViolationKind) {
     for seed in 0..100 {
-        let stage = Stage::in_memory().with_doors(Broken::new(bug));
-        let played = play(&stage, seed, 5 * STEPS).unwrap();
-        if let Some(first) = played.violations.first() {
-            let told = tell(first, &played.history, &played.stored);
-            assert_eq!(first.kind, expected, "{told}");
+        let simulated = SimulatedStore::in_memory().with_hooks(StoreBugHooks::new(bug));
+        let outcome = run_schedule(&simulated, seed, 5 * STEPS_PER_SCHEDULE).unwrap();
+        if let Some(first) = outcome.violations.first() {
+            let message = format_violation(first, &outcome.history, &outcome.stored);
+            assert_eq!(first.kind, expected, "{message}");
             return;
         }
     }
@@ -126,30 +127,30 @@ fn check_bug(bug: Bug, expected: Kind) {
 
 #[test]
 fn a_stale_read_is_found() {
-    check_bug(Bug::StaleRead, Kind::Order);
+    check_bug(StoreBug::StaleRead, ViolationKind::NotLinearizable);
 }
 
 #[test]
 fn a_missing_fence_is_found() {
-    check_bug(Bug::NoFence, Kind::Fenced);
+    check_bug(StoreBug::NoFence, ViolationKind::WriteWithoutLease);
 }
 
 #[test]
 fn a_change_in_the_wrong_changeset_is_found() {
-    check_bug(Bug::WrongChangeset, Kind::Entry);
+    check_bug(StoreBug::WrongChangeset, ViolationKind::MisplacedChange);
 }
 
 #[test]
 fn two_winners_of_a_race_are_found() {
-    check_bug(Bug::DoubleTransition, Kind::Illegal);
+    check_bug(StoreBug::DoubleTransition, ViolationKind::IllegalTransition);
 }
 
 #[test]
-fn half_a_commit_is_found() {
-    check_bug(Bug::HalfCommit, Kind::Half);
+fn a_partial_commit_is_found() {
+    check_bug(StoreBug::HalfCommit, ViolationKind::PartialCommit);
 }
 
 #[test]
 fn a_lost_event_is_found() {
-    check_bug(Bug::LostEvent, Kind::Reader);
+    check_bug(StoreBug::LostEvent, ViolationKind::InconsistentLogRead);
 }

@@ -1,21 +1,21 @@
-//! Trials with real processes, in short: they pass, and with a bug planted they do not.
+//! Short trials with real processes: they pass, and with a planted bug they fail.
 
 #![allow(
     clippy::unwrap_used,
-    reason = "a test whose set-up fails has failed, and the panic says where"
+    reason = "a test whose set-up fails has failed, and the panic message where"
 )]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
-/// The program, which `cargo test --workspace` builds beside us.
-fn program() -> PathBuf {
+/// The `planwright` program, which `cargo test --workspace` builds beside this test.
+fn program_path() -> PathBuf {
     let prove = PathBuf::from(env!("CARGO_BIN_EXE_planwright-prove"));
     let program = prove.with_file_name("planwright");
     assert!(
         program.is_file(),
-        "{} is not there: run `cargo xtask test`, or `cargo build` first",
+        "{} does not exist: run `cargo xtask test`, or `cargo build` first",
         program.display()
     );
     program
@@ -23,85 +23,100 @@ fn program() -> PathBuf {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test starts the program it is about"
+    reason = "a test starts the program that it tests"
 )]
-fn prove(mode: &str, arguments: &[&str]) -> Output {
-    // One after the other: each is a crowd by itself.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+fn run_trial(mode: &str, arguments: &[&str]) -> Output {
+    // One after the other, because each trial starts many processes.
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     Command::new(env!("CARGO_BIN_EXE_planwright-prove"))
         .arg(mode)
         .args(arguments)
         .arg("--program")
-        .arg(program())
+        .arg(program_path())
         .current_dir(directory.path())
         .output()
         .unwrap()
 }
 
-/// What a trial comes to.
+/// The verdict that a trial must reach.
 #[derive(Clone, Copy)]
-enum Comes<'a> {
-    /// Nothing is wrong with it.
-    Clean,
-    /// The planted bug is found, and told in these words.
-    Found(&'a str),
+enum ExpectedVerdict<'a> {
+    Passed,
+    /// A violation with this text.
+    Finds(&'a str),
 }
 
-/// A short trial comes to this. In one on a machine that is busy with other things it may be that too little
-/// happened, or that the bug had no occasion to show itself: then it is tried again, a few times.
-/// Anything else that is wrong is not to be tried away.
+/// Runs a trial and checks its verdict. On a busy machine too little may happen in a short trial, or the bug may not show
+/// itself; then it runs again, twice as long. So the verdict does not depend on how busy the machine is. Any other
+/// failure is final.
 #[track_caller]
-fn check(mode: &str, arguments: &[&str], comes: Comes<'_>) {
-    const TRIES: usize = 8;
-    for tried in 1..=TRIES {
-        let output = prove(mode, arguments);
-        let said = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("seed "), "{said}\n{errors}");
-        let clean = said.contains("no violation");
-        let (came, again) = match (comes, output.status.code()) {
-            (Comes::Clean, Some(0)) => (clean, false),
-            (Comes::Found(_), Some(0)) => (false, clean),
-            (Comes::Found(says), Some(1)) if said.contains(says) => (true, false),
-            (Comes::Clean | Comes::Found(_), Some(1)) => (false, is_too_little(&said)),
-            (Comes::Clean | Comes::Found(_), _) => (false, false),
+fn check_trial(mode: &str, arguments: &[&str], expected: ExpectedVerdict<'_>) {
+    const MAX_ATTEMPTS: u8 = 6;
+    for attempt in 1..=MAX_ATTEMPTS {
+        let longer = scale_minutes(arguments, 1 << (attempt - 1));
+        let longer: Vec<&str> = longer.iter().map(String::as_str).collect();
+        let output = run_trial(mode, &longer);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stdout.contains("seed "), "{stdout}\n{stderr}");
+        let passed = stdout.contains("no violations");
+        let (is_expected, may_repeat) = match (expected, output.status.code()) {
+            (ExpectedVerdict::Passed, Some(0)) => (passed, false),
+            (ExpectedVerdict::Finds(_), Some(0)) => (false, passed),
+            (ExpectedVerdict::Finds(message), Some(1)) if stdout.contains(message) => (true, false),
+            (ExpectedVerdict::Passed | ExpectedVerdict::Finds(_), Some(1)) => {
+                (false, needs_longer_trial(&stdout))
+            }
+            (ExpectedVerdict::Passed | ExpectedVerdict::Finds(_), _) => (false, false),
         };
-        if came {
+        if is_expected {
             return;
         }
-        assert!(again && tried < TRIES, "{arguments:?} {said}\n{errors}");
+        assert!(
+            may_repeat && attempt < MAX_ATTEMPTS,
+            "{arguments:?} {stdout}\n{stderr}"
+        );
     }
 }
 
-/// Is that all that is wrong?
-fn is_too_little(said: &str) -> bool {
-    said.contains("too little happened")
-        && !said.contains("violation: ")
-        && !said.contains("violations with seed")
+/// Multiplies the value of `--minutes`.
+fn scale_minutes(arguments: &[&str], factor: u8) -> Vec<String> {
+    let mut scaled: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    let value = scaled.iter().position(|word| word == "--minutes").unwrap() + 1;
+    let minutes: f64 = scaled[value].parse().unwrap();
+    scaled[value] = (minutes * f64::from(factor)).to_string();
+    scaled
 }
 
-const SHORT: [&str; 6] = ["--minutes", "0.1", "--processes", "8", "--pace-ms", "5"];
+/// Whether the only problem is that too little happened.
+fn needs_longer_trial(stdout: &str) -> bool {
+    stdout.contains("too little happened")
+        && !stdout.contains("violation: ")
+        && !stdout.contains("violations with seed")
+}
+
+const SHORT_TRIAL: [&str; 6] = ["--minutes", "0.1", "--processes", "8", "--pace-ms", "5"];
 
 #[track_caller]
-fn check_bug(bug: &str, says: &str) {
-    check(
+fn check_bug(bug: &str, message: &str) {
+    check_trial(
         "run",
-        &[&SHORT[..], &["--break", bug]].concat(),
-        Comes::Found(says),
+        &[&SHORT_TRIAL[..], &["--break", bug]].concat(),
+        ExpectedVerdict::Finds(message),
     );
 }
 
 #[test]
 fn a_trial_on_sqlite_passes() {
-    check("run", &SHORT, Comes::Clean);
+    check_trial("run", &SHORT_TRIAL, ExpectedVerdict::Passed);
 }
 
 #[test]
 fn a_trial_on_postgres_passes() {
-    let arguments = [&SHORT[..], &["--store", "postgres"]].concat();
-    check("run", &arguments, Comes::Clean);
+    let arguments = [&SHORT_TRIAL[..], &["--store", "postgres"]].concat();
+    check_trial("run", &arguments, ExpectedVerdict::Passed);
 }
 
 #[test]
@@ -111,119 +126,117 @@ fn a_stale_read_is_found() {
 
 #[test]
 fn a_missing_fence_is_found() {
-    check_bug("no-fence", "written without authority");
+    check_bug("no-fence", "write without a lease");
 }
 
 #[test]
 fn a_change_in_the_wrong_changeset_is_found() {
-    check_bug("wrong-changeset", "a change in the wrong place");
+    check_bug("wrong-changeset", "misplaced change");
 }
 
 #[test]
 fn two_winners_of_a_race_are_found() {
-    check_bug("double-transition", "a transition that must not happen");
+    check_bug("double-transition", "illegal transition");
 }
 
 #[test]
-fn half_a_commit_is_found() {
-    check_bug("half-commit", "half a transition");
+fn a_partial_commit_is_found() {
+    check_bug("half-commit", "partial commit");
 }
 
 #[test]
 fn a_lost_event_is_found() {
-    check_bug("lost-event", "a reader of the log was misled");
+    check_bug("lost-event", "inconsistent log read");
 }
 
 #[test]
 fn a_trial_in_which_too_little_happened_is_no_proof() {
     let arguments = ["--minutes", "0.01", "--processes", "2", "--pace-ms", "500"];
-    let says = "no proof, because too little happened";
-    check("run", &arguments, Comes::Found(says));
+    let message = "no proof, too little happened";
+    check_trial("run", &arguments, ExpectedVerdict::Finds(message));
 }
 
-/// Landing on a real repository, in short.
 #[test]
-fn plans_land_once_whatever_is_killed_and_planted_bugs_are_found() {
+fn landing_trial_passes_and_finds_planted_bugs() {
     let short = ["--minutes", "0.15", "--processes", "3"];
-    check("land", &short, Comes::Clean);
-    for (bug, says) in [
+    check_trial("land", &short, ExpectedVerdict::Passed);
+    for (bug, message) in [
         ("double-apply", "landed 2 times"),
-        ("lost-work", "landed and is not in the branch"),
-        ("lost-ignored", ".o is not in the branch"),
-        ("told-held", "was not told what came of it"),
+        ("lost-work", "landed but is not on the branch"),
+        ("lost-ignored", ".o is not on the branch"),
+        ("told-held", "did not report the outcome"),
     ] {
-        check(
+        check_trial(
             "land",
             &[&short[..], &["--break", bug]].concat(),
-            Comes::Found(says),
+            ExpectedVerdict::Finds(message),
         );
     }
 }
 
-/// Workers and a real actor, in short.
 #[test]
-fn work_is_begun_once_whatever_is_killed_or_stopped_and_planted_bugs_are_found() {
+fn worker_trial_passes_and_finds_planted_bugs() {
     let short = ["--minutes", "0.25", "--processes", "3"];
-    check("work", &short, Comes::Clean);
-    for (bug, says) in [
-        ("two-owners", "which nobody had disturbed"),
+    check_trial("work", &short, ExpectedVerdict::Passed);
+    for (bug, message) in [
+        ("two-owners", "which was not disturbed"),
         ("orphan-process", "a process was left behind"),
-        ("unheard-hangup", "which nobody had disturbed"),
-        ("fast-clock", "which nobody had disturbed"),
+        ("unheard-hangup", "which was not disturbed"),
+        ("fast-clock", "which was not disturbed"),
     ] {
-        check(
+        check_trial(
             "work",
             &[&short[..], &["--break", bug]].concat(),
-            Comes::Found(says),
+            ExpectedVerdict::Finds(message),
         );
     }
 }
 
 #[test]
-fn no_gate_is_passed_and_nothing_is_spent_unseen_on_sqlite() {
-    check("gates", &["--minutes", "0.2"], Comes::Clean);
+fn gate_trial_on_sqlite_passes() {
+    check_trial("gates", &["--minutes", "0.2"], ExpectedVerdict::Passed);
 }
 
 #[test]
-fn no_gate_is_passed_and_nothing_is_spent_unseen_on_postgres() {
+fn gate_trial_on_postgres_passes() {
     let short = ["--minutes", "0.2", "--store", "postgres"];
-    check("gates", &short, Comes::Clean);
+    check_trial("gates", &short, ExpectedVerdict::Passed);
 }
 
 #[track_caller]
-fn check_gate_bug(bug: &str, says: &str) {
+fn check_gate_bug(bug: &str, message: &str) {
     let short = ["--minutes", "0.05", "--by-library", "--break", bug];
-    check("gates", &short, Comes::Found(says));
+    check_trial("gates", &short, ExpectedVerdict::Finds(message));
 }
 
 #[test]
-fn a_strategize_gate_that_is_not_wired_is_found() {
-    check_gate_bug("skip-strategize-gate", "it passed the strategize gate, and");
+fn a_skipped_strategize_gate_is_found() {
+    check_gate_bug("skip-strategize-gate", "it passed the strategize gate, but");
 }
 
 #[test]
-fn an_execute_gate_that_is_not_wired_is_found() {
-    check_gate_bug("skip-execute-gate", "it passed the execute gate, and");
+fn a_skipped_execute_gate_is_found() {
+    check_gate_bug("skip-execute-gate", "it passed the execute gate, but");
 }
 
 #[test]
-fn a_result_gate_that_is_not_wired_is_found() {
-    check_gate_bug("skip-result-gate", "at the result gate, and not");
+fn a_skipped_result_gate_is_found() {
+    check_gate_bug("skip-result-gate", "the result gate reported");
 }
 
 #[test]
-fn an_apply_gate_that_is_not_wired_is_found() {
-    check_gate_bug("skip-apply-gate", "it passed the apply gate, and");
+fn a_skipped_apply_gate_is_found() {
+    check_gate_bug("skip-apply-gate", "it passed the apply gate, but");
 }
 
 #[test]
-fn a_signature_on_something_else_is_found() {
-    // Only what lands is signed, and that takes the program.
+fn a_stale_approval_is_found() {
+    // Only plans that land need an approval, and landing needs the program.
     let short = ["--minutes", "0.3", "--break", "stale-approval"];
-    check("gates", &short, Comes::Found("in force"));
+    check_trial("gates", &short, ExpectedVerdict::Finds("in force"));
 }
 
 #[test]
-fn a_run_that_is_not_charged_is_found() {
-    check_gate_bug("free-spending", "and is charged 0");
+fn an_uncharged_run_is_found() {
+    check_gate_bug("free-spending", "but is charged 0");
 }

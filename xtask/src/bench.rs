@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: figures for `docs/performance.md`, on a server that really writes to disk.
+//! `cargo xtask bench`: runs the benchmarks for `docs/performance.md`, with a PostgreSQL server that syncs to disk.
 
 use std::process::ExitCode;
 
@@ -12,32 +12,32 @@ use crate::{cargo, child};
 #[derive(clap::Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: BenchCommand,
+    command: BenchCommand,
 }
 
 #[derive(clap::Subcommand)]
 enum BenchCommand {
-    /// The stores against hand-written loops that write the same rows.
+    /// Compare the stores with hand-written loops that write the same rows
     Store {
-        /// Only this part of it.
+        /// Measure only this part
         part: Option<StoreBenchPart>,
     },
-    /// Sandboxes, capturing and landing against plain git.
+    /// Compare sandboxes, capturing and landing with plain git
     Sandbox,
-    /// Workers: how soon an actor begins, what a plan costs, what waiting costs.
+    /// Measure workers: start latency, CPU time per plan, cost of an idle worker
     Work,
-    /// Rules: what an expression costs per changed file, and how often many run a slow command.
+    /// Measure rules: cost of an expression per changed file, and how often a slow command runs for many processes
     Gates,
-    /// Whole lives against other programs' and the databases' limits; renders docs/performance.md.
+    /// Compare complete workflows with other engines and the bare databases; renders docs/performance.md
     Peers {
-        /// Only this contender or part; repeat it for more. Nothing is kept then.
+        /// Measure only this system or part; can be repeated. Does not save the results
         #[arg(long, value_name = "NAME")]
         only: Vec<String>,
-        /// Runs of which each figure is the median.
+        /// Take the median of this many runs
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
     },
-    /// Render docs/performance.md and its charts from the results that were kept; measures nothing.
+    /// Render docs/performance.md and its charts from the saved results, without measuring
     Render,
 }
 
@@ -49,9 +49,9 @@ enum StoreBenchPart {
 }
 
 impl BenchCommand {
-    /// How the measuring program is called.
+    /// The arguments for `planwright-bench`.
     fn to_arguments(&self) -> Vec<String> {
-        let mut words = match self {
+        let mut arguments = match self {
             Self::Store { .. } => vec!["store".to_owned()],
             Self::Sandbox => vec!["sandbox".to_owned()],
             Self::Work => vec!["work".to_owned()],
@@ -62,10 +62,10 @@ impl BenchCommand {
             Self::Render => vec!["render".to_owned()],
         };
         match self {
-            Self::Store { part: Some(part) } => words.push(part.as_str().to_owned()),
+            Self::Store { part: Some(part) } => arguments.push(part.as_str().to_owned()),
             Self::Peers { only, .. } => {
                 for name in only {
-                    words.extend(["--only".to_owned(), name.clone()]);
+                    arguments.extend(["--only".to_owned(), name.clone()]);
                 }
             }
             Self::Store { part: None }
@@ -74,7 +74,7 @@ impl BenchCommand {
             | Self::Gates
             | Self::Render => {}
         }
-        words
+        arguments
     }
 }
 
@@ -88,7 +88,7 @@ impl StoreBenchPart {
     }
 }
 
-/// Builds everything in release mode, then runs the measuring program.
+/// Builds everything in release mode, then runs `planwright-bench`.
 pub fn run(arguments: &BenchArgs) -> anyhow::Result<ExitCode> {
     let signals = StopSignals::register()?;
     let mut build = cargo::cargo_command();
@@ -109,23 +109,23 @@ pub fn run(arguments: &BenchArgs) -> anyhow::Result<ExitCode> {
             .join("release")
             .join("planwright-bench"),
     );
-    // In the target directory, because /tmp may be memory and a bench has to wait for a disk.
+    // In the target directory, because /tmp may be in memory and benchmarks must wait for a disk.
     bench
         .current_dir(cargo::target_directory()?)
-        .args(arguments.what.to_arguments());
-    // Held until the bench is over.
-    let _cluster = match arguments.what {
+        .args(arguments.command.to_arguments());
+    // Dropped, and thereby stopped, after the benchmark.
+    let _server = match arguments.command {
         BenchCommand::Sandbox | BenchCommand::Gates | BenchCommand::Render => None,
         BenchCommand::Store { .. } | BenchCommand::Work => {
-            let cluster = start_durable_server(&signals)?;
-            bench.envs(cluster.environment());
-            Some(cluster)
+            let server = start_durable_server(&signals)?;
+            bench.envs(server.environment());
+            Some(server)
         }
-        // Most contenders need no server; those that do are reported with the reason.
+        // Most systems need no server. Those that do are reported as not measured, with the reason.
         BenchCommand::Peers { .. } => match start_durable_server(&signals) {
-            Ok(cluster) => {
-                bench.envs(cluster.environment());
-                Some(cluster)
+            Ok(server) => {
+                bench.envs(server.environment());
+                Some(server)
             }
             Err(error) => {
                 bench.env("PLANWRIGHT_BENCH_NO_POSTGRES", format!("{error:#}"));
@@ -150,13 +150,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_passed_on() {
+    fn arguments_are_passed_on() {
         let peers = BenchCommand::Peers {
             only: vec!["restate".to_owned(), "growth".to_owned()],
             runs: 2,
         };
-        let words = "peers --runs 2 --only restate --only growth";
-        assert_eq!(peers.to_arguments().join(" "), words);
+        let expected = "peers --runs 2 --only restate --only growth";
+        assert_eq!(peers.to_arguments().join(" "), expected);
         let size = BenchCommand::Store {
             part: Some(StoreBenchPart::Size),
         };

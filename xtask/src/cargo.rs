@@ -1,4 +1,4 @@
-//! Cargo below cargo: `cargo xtask` is itself started by `cargo run`, which leaves traces in the environment.
+//! Runs cargo from `cargo xtask`. `cargo run`, which starts xtask, sets variables that must not be passed on.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-/// A cargo command in the root of the workspace, of the toolchain that built this program.
+/// A cargo command in the root of the workspace, with the toolchain that built this program.
 pub fn cargo_command() -> Command {
     let mut command =
         command_without_cargo_env(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -18,8 +18,8 @@ pub fn cargo_command() -> Command {
 
 /// A command without the variables that `cargo run` set for this program.
 ///
-/// Build scripts that ask to be rerun when such a variable changes (ring's does) would otherwise run anew each
-/// time somebody changes between `cargo xtask test` and plain `cargo test`.
+/// Some build scripts (ring's) rerun when such a variable changes. They would run again whenever you switch between
+/// `cargo xtask test` and plain `cargo test`.
 pub fn command_without_cargo_env(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
@@ -39,12 +39,12 @@ fn is_set_by_cargo_run(name: &str) -> bool {
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO"
 }
 
-/// Where cargo puts what it builds: two up from this program.
+/// Cargo's target directory: two levels above this program.
 pub fn target_directory() -> anyhow::Result<PathBuf> {
     let own_path = std::env::current_exe().context("this program has no path")?;
     let directory = own_path.parent().and_then(|profile| profile.parent());
     Ok(directory
-        .context("this program lies in no target directory")?
+        .context("this program is not in a target directory")?
         .to_owned())
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_cargo_run_sets_is_removed() {
+    fn only_variables_of_cargo_run_are_removed() {
         for name in ["CARGO", "CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
             assert!(is_set_by_cargo_run(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Runs one program to its end, and ends it when we are asked to stop.
+//! Runs a program and waits for it. Stops it when xtask receives a stop signal.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::signals::StopSignals;
 
-/// Runs `command` and waits for it. When a signal arrives meanwhile, the program and what it started are ended
-/// first; `signals` still knows about it afterwards.
+/// Runs `command` and waits for it. If a signal arrives meanwhile, stops the program and its children before returning;
+/// `signals` still has the signal afterwards.
 pub fn run_child(command: &mut Command, signals: &StopSignals) -> io::Result<ExitStatus> {
     let group = ChildGroup::for_stdin();
     if let ChildGroup::Own = group {
@@ -23,9 +23,9 @@ pub fn run_child(command: &mut Command, signals: &StopSignals) -> io::Result<Exi
             return Ok(status);
         }
         match (signals.received_signal(), group) {
-            // The terminal sent Ctrl-C to the program too. It decides what that means: a shell goes on.
+            // The terminal sends Ctrl-C to the program as well, which decides what to do: a shell continues.
             (Some(Signal::INT), ChildGroup::Shared) | (None, _) => thread::sleep(POLL_INTERVAL),
-            (Some(signal), _) => return end_child(&mut child, group, signal),
+            (Some(signal), _) => return stop_child(&mut child, group, signal),
         }
     }
 }
@@ -41,10 +41,10 @@ pub fn exit_code(status: ExitStatus) -> ExitCode {
 /// Which process group a child belongs to.
 #[derive(Clone, Copy)]
 enum ChildGroup {
-    /// Ours: at a terminal, so that the program may read from it and hears Ctrl-C.
+    /// Ours: at a terminal, so that the program can read from it and receives Ctrl-C.
     Shared,
-    /// Its own: without a terminal, so that a signal sent only to us can be passed on to everything the
-    /// program started (the test binaries below cargo), and to nothing else.
+    /// Its own: without a terminal, so that a signal can be passed on to the program and all its children (the test
+    /// binaries that cargo starts), and to nothing else.
     Own,
 }
 
@@ -58,7 +58,7 @@ impl ChildGroup {
     }
 }
 
-fn end_child(child: &mut Child, group: ChildGroup, signal: Signal) -> io::Result<ExitStatus> {
+fn stop_child(child: &mut Child, group: ChildGroup, signal: Signal) -> io::Result<ExitStatus> {
     send_signal(child, group, signal);
     let deadline = Instant::now() + STOP_TIMEOUT;
     let mut status = None;
@@ -66,7 +66,7 @@ fn end_child(child: &mut Child, group: ChildGroup, signal: Signal) -> io::Result
         thread::sleep(POLL_INTERVAL);
         status = child.try_wait()?;
     }
-    // Whatever of the group outlived its leader ends with it.
+    // Children may outlive the group's leader.
     if status.is_none() || matches!(group, ChildGroup::Own) {
         send_signal(child, group, Signal::KILL);
     }
@@ -76,17 +76,17 @@ fn end_child(child: &mut Child, group: ChildGroup, signal: Signal) -> io::Result
     }
 }
 
-/// A process that is gone already needs no signal, hence no error.
+/// Ignores errors: the process may already have ended.
 fn send_signal(child: &Child, group: ChildGroup, signal: Signal) {
     let pid = Pid::from_child(child);
-    let _gone = match group {
+    let _already_ended = match group {
         ChildGroup::Shared => kill_process(pid, signal),
         ChildGroup::Own => kill_process_group(pid, signal),
     };
 }
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A trial that is asked to end has thousands of files to remove.
+/// Long, because a proof run that is stopped removes thousands of files.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `cargo xtask coverage`: which lines of the engine no test runs.
+//! `cargo xtask coverage`: measures which lines of the engine the tests run.
 
 use std::process::ExitCode;
 
@@ -14,15 +14,14 @@ const CARGO_LLVM_COV: CargoTool = CargoTool {
     version: "0.9.1",
 };
 
-/// What is counted is plan, store and lifecycle: not the actors, the sandboxes, what the tests stand on,
-/// nor the programs around them.
+/// Only plan, store and lifecycle are counted.
 const UNCOUNTED_PATHS: &str = "crates/(actors|testkit|planwright|sandbox)/|/(bench|prove|xtask)/";
 
-/// The tests of the engine, those of the program, which is what most of landing is tried with, and the
-/// schedules of the proof. Trials of the proof kill their processes: what those ran is not counted.
+/// The tests of the engine and of the program, which cover most of landing, and the proof's schedules. The proof's trials
+/// are left out: they kill their processes, which then write no coverage.
 ///
-/// The first are built at once: lines of a crate that is built twice, with other features, are counted as
-/// those of the better of the two, not as those that ran in either.
+/// The first packages are built together. If a crate is built twice with different features, llvm-cov reports the better
+/// of the two builds and not the union.
 const LLVM_COV_ARGS: [&[&str]; 3] = [
     &["clean", "--workspace"],
     &[
@@ -40,20 +39,19 @@ const LLVM_COV_ARGS: [&[&str]; 3] = [
     ],
 ];
 
-/// Run the tests of plan, store, lifecycle and the program, and schedules of the proof, and count the lines
-/// of plan, store and lifecycle that ran.
+/// Run the tests of plan, store, lifecycle and the program, and the proof's schedules; report the line coverage of plan,
+/// store and lifecycle.
 #[derive(clap::Args)]
 pub struct CoverageArgs {
-    /// Fail below this share of lines.
+    /// Fail if less than this percentage of lines ran.
     #[arg(long, default_value_t = 97)]
     least: u8,
 
-    /// Also write a page per file below target/llvm-cov/html.
+    /// Also write HTML pages to target/llvm-cov/html.
     #[arg(long)]
     html: bool,
 }
 
-/// Runs the tests under measurement; the exit code says whether enough lines ran.
 pub fn run(arguments: &CoverageArgs) -> anyhow::Result<ExitCode> {
     let signals = StopSignals::register()?;
     let tool = CARGO_LLVM_COV.find_or_install(&signals)?;
@@ -62,9 +60,9 @@ pub fn run(arguments: &CoverageArgs) -> anyhow::Result<ExitCode> {
     let added = child::run_child(&mut component, &signals).context("could not run rustup")?;
     ensure!(
         added.success(),
-        "the toolchain's component llvm-tools is missing: rustup component add llvm-tools"
+        "could not install llvm-tools. Try it yourself: rustup component add llvm-tools"
     );
-    let cluster = GuardedServer::start(
+    let server = GuardedServer::start(
         &ServerPrograms::find_or_install(&signals)?,
         Durability::Throwaway,
     )?;
@@ -74,7 +72,7 @@ pub fn run(arguments: &CoverageArgs) -> anyhow::Result<ExitCode> {
             .current_dir(cargo::workspace_root())
             .arg("llvm-cov")
             .args(arguments)
-            .envs(cluster.environment());
+            .envs(server.environment());
         child::run_child(&mut command, &signals).context("could not run cargo-llvm-cov")
     };
     for step in LLVM_COV_ARGS {

@@ -1,5 +1,4 @@
-//! `cargo xtask mutants`: changes the pure core in small ways, one at a time, and sees whether a test
-//! notices.
+//! `cargo xtask mutants`: runs mutation tests on the pure core.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,14 +16,14 @@ const CARGO_MUTANTS: CargoTool = CargoTool {
     version: "27.1.0",
 };
 
-/// Its runner can stop at the first test that fails, which most mutants make one of the first.
+/// Nextest can stop at the first test that fails, which saves most of the time.
 const CARGO_NEXTEST: CargoTool = CargoTool {
     name: "cargo-nextest",
     version: "0.9.143",
 };
 
-/// What is run for each mutant, as `.config/nextest.toml` and the profile in `Cargo.toml` say. A mutant that
-/// loops is given up after a time many times that of all tests.
+/// The profiles are in `.config/nextest.toml` and `Cargo.toml`. The timeout for mutants that loop is many times the
+/// duration of all tests.
 const MUTANTS_ARGS: [&str; 10] = [
     "mutants",
     "--package=planwright-plan",
@@ -38,7 +37,7 @@ const MUTANTS_ARGS: [&str; 10] = [
     "--output",
 ];
 
-/// Change plan in small ways, one at a time; every change must be noticed by a test of plan.
+/// Run mutation tests: every small change to plan must make one of its tests fail.
 #[derive(clap::Args)]
 pub struct MutantsArgs {
     /// Passed to cargo mutants, for instance `--file crates/plan/src/evolve.rs`.
@@ -46,7 +45,6 @@ pub struct MutantsArgs {
     arguments: Vec<String>,
 }
 
-/// Runs cargo mutants; the exit code says whether every mutant was caught.
 pub fn run(arguments: &MutantsArgs) -> anyhow::Result<ExitCode> {
     let signals = StopSignals::register()?;
     let tool = CARGO_MUTANTS.find_or_install(&signals)?;
@@ -55,7 +53,7 @@ pub fn run(arguments: &MutantsArgs) -> anyhow::Result<ExitCode> {
     mutants
         .current_dir(cargo::workspace_root())
         .env("PATH", search_path_with(nextest.parent())?)
-        // What a mutant fails with is nothing to keep for the next.
+        // A failing input of one mutant must not be replayed for the next.
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .args(MUTANTS_ARGS)
         .arg(cargo::target_directory()?)
@@ -64,10 +62,10 @@ pub fn run(arguments: &MutantsArgs) -> anyhow::Result<ExitCode> {
     Ok(child::exit_code(status))
 }
 
-/// The search path, with a directory that is looked into before all others.
+/// PATH with `directory` in front.
 fn search_path_with(directory: Option<&Path>) -> anyhow::Result<OsString> {
     let path = env::var_os("PATH").unwrap_or_default();
     let rest = env::split_paths(&path);
     env::join_paths(directory.map(Path::to_owned).into_iter().chain(rest))
-        .context("the path of the tools cannot be searched")
+        .context("could not add the tools to PATH")
 }

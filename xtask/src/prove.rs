@@ -1,4 +1,4 @@
-//! `cargo xtask prove`: looks for a history that Planwright must never produce.
+//! `cargo xtask prove`: searches for a history that Planwright must never produce.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -9,30 +9,35 @@ use clap::builder::PossibleValuesParser;
 
 use crate::postgres::ServerPrograms;
 use crate::signals::StopSignals;
-use crate::{cargo, child, signals};
+use crate::step::StepReport;
+use crate::{cargo, child, signals, test};
 
-/// Let many processes loose on shared plans, disturb them, and check every answer they were given.
+/// Run many processes on shared plans, disturb them, and check every answer they get
 #[derive(clap::Args)]
 pub struct ProveArgs {
-    /// For how long, on each store.
-    #[arg(long, default_value_t = 1.0, value_parser = minutes)]
+    /// The duration of each trial
+    #[arg(long, default_value_t = 1.0, value_parser = parse_minutes)]
     minutes: f64,
 
-    /// How many processes.
+    /// The number of processes
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=200))]
     processes: u32,
 
-    /// What all choices follow from; a new one if not said.
+    /// The seed of all random choices [default: random]
     #[arg(long)]
     seed: Option<u64>,
 
-    /// On which store.
+    /// The store to run on
     #[arg(long, value_enum, default_value = "both")]
     store: ProveStores,
 
-    /// Plant a bug, to see it found.
+    /// Plant a bug, to test that it is found
     #[arg(long = "break", value_name = "BUG", value_parser = PossibleValuesParser::new(BUGS.map(|(bug, _)| bug)))]
     bug: Option<String>,
+
+    /// Run the short trials that CI runs, with and without planted bugs, in a debug build
+    #[arg(long, conflicts_with_all = ["minutes", "processes", "seed", "store", "bug"])]
+    quick: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,7 +47,7 @@ enum ProveStores {
     Both,
 }
 
-/// What is tried.
+/// The trials of `planwright-prove`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ProveTrial {
     /// Random calls.
@@ -51,12 +56,12 @@ enum ProveTrial {
     Land,
     /// Workers with a program.
     Work,
-    /// Rules, signatures and budgets.
+    /// Rules, approvals and budgets.
     Gates,
 }
 
-/// The bugs that can be planted, each with the trial that is to find it. Their names are those of the `Bug`s in `prove`,
-/// which nothing here depends on: it is built only once the arguments are known to be right.
+/// The bugs that can be planted, each with the trial that must find it. The names are those of the bug enums in `prove`,
+/// which xtask does not depend on: it is only built once the arguments are valid.
 const BUGS: [(&str, ProveTrial); 20] = [
     ("stale-read", ProveTrial::Run),
     ("no-fence", ProveTrial::Run),
@@ -80,7 +85,7 @@ const BUGS: [(&str, ProveTrial); 20] = [
     ("free-spending", ProveTrial::Gates),
 ];
 
-/// Everything, in its order. What lands needs no other store than a file.
+/// All trials, in order. Landing needs no other store than SQLite.
 const ALL_TRIALS: [(ProveTrial, ProveStores); 7] = [
     (ProveTrial::Land, ProveStores::Both),
     (ProveTrial::Work, ProveStores::Sqlite),
@@ -91,20 +96,25 @@ const ALL_TRIALS: [(ProveTrial, ProveStores); 7] = [
     (ProveTrial::Run, ProveStores::Postgres),
 ];
 
-fn minutes(text: &str) -> Result<f64, String> {
+fn parse_minutes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(minutes) if (0.01..=600.0).contains(&minutes) => Ok(minutes),
-        Ok(_) | Err(_) => Err("between 0.01 and 600".to_owned()),
+        Ok(_) | Err(_) => Err("must be between 0.01 and 600".to_owned()),
     }
 }
 
-/// Builds everything in release mode; plays schedules, then tries with processes on each store. Stops at the first
-/// that fails.
+/// Builds in release mode, then runs schedules and the trials on each store. Stops at the first failure.
 pub fn run(arguments: &ProveArgs) -> anyhow::Result<ExitCode> {
     let signals = StopSignals::register()?;
+    if arguments.quick {
+        let programs = ServerPrograms::find_or_install(&signals)?;
+        let mut report = StepReport::new(&signals);
+        test::run_trials(&programs, &mut report)?;
+        return Ok(report.print_summary());
+    }
     let mut trials = ALL_TRIALS.to_vec();
     trials.retain(|(trial, store)| arguments.includes_trial(*trial, *store));
-    // Found before anything is built: half an hour later nobody wants to hear that it is missing.
+    // Find the server before the long build, so that a missing one is reported at once.
     let needs_server = |(_, store): &(ProveTrial, ProveStores)| *store == ProveStores::Postgres;
     let programs = match trials.iter().any(needs_server) {
         true => Some(ServerPrograms::find_or_install(&signals)?),
@@ -116,7 +126,7 @@ pub fn run(arguments: &ProveArgs) -> anyhow::Result<ExitCode> {
     }
     let release = cargo::target_directory()?.join("release");
     let run_prove = |mut command: Command| {
-        // In the target directory, because /tmp may be memory and a proof has to wait for a disk.
+        // In the target directory: /tmp may be in memory, but a proof needs a disk.
         command.current_dir(&release);
         child::run_child(&mut command, &signals).context("could not run planwright-prove")
     };
@@ -160,30 +170,30 @@ impl ProveArgs {
         child::run_child(&mut build, signals).context("could not run cargo")
     }
 
-    /// Is this trial wanted on this store? A planted bug is looked for where it can be found.
+    /// Whether to run this trial on this store. With a planted bug, only the trial that must find it runs.
     fn includes_trial(&self, trial: ProveTrial, store: ProveStores) -> bool {
         let planted = BUGS
             .iter()
             .find(|(bug, _)| Some(*bug) == self.bug.as_deref());
-        let is_wanted = planted.is_none_or(|(_, finds)| *finds == trial);
-        is_wanted
+        let is_selected = planted.is_none_or(|(_, finder)| *finder == trial);
+        is_selected
             && (store == self.store
                 || store == ProveStores::Both
                 || self.store == ProveStores::Both)
     }
 
-    /// Tells a trial what it is to do.
+    /// Adds the subcommand and the arguments of a trial.
     fn add_trial_arguments(&self, command: &mut Command, trial: ProveTrial, release: &Path) {
-        // Every call of most is a process or ten; a quarter of the players is a crowd.
-        let few = (self.processes / 4).clamp(2, 50);
-        let (verb, processes) = match trial {
+        // Other trials start several processes per client or worker, so they get a quarter of the number.
+        let fewer = (self.processes / 4).clamp(2, 50);
+        let (subcommand, processes) = match trial {
             ProveTrial::Run => ("run", self.processes),
-            ProveTrial::Land => ("land", few),
-            ProveTrial::Work => ("work", few),
-            ProveTrial::Gates => ("gates", few),
+            ProveTrial::Land => ("land", fewer),
+            ProveTrial::Work => ("work", fewer),
+            ProveTrial::Gates => ("gates", fewer),
         };
         command
-            .args([verb, "--program"])
+            .args([subcommand, "--program"])
             .arg(release.join("planwright"))
             .args(["--minutes", &self.minutes.to_string()])
             .args(["--processes", &processes.to_string()]);

@@ -1,8 +1,8 @@
-//! Being asked to stop.
+//! Handles stop signals.
 //!
-//! SIGINT and SIGTERM set a flag that is looked at between steps and while a child runs, so that every value
-//! is dropped in the ordinary way: no clean-up happens in a signal handler. SIGHUP keeps its default, so that
-//! `nohup` works; what must be cleaned up even then is cleaned up by the guard (`postgres/guard.rs`).
+//! SIGINT and SIGTERM set a flag that is checked between steps and while a child runs. Values are then dropped as usual:
+//! no cleanup happens in a signal handler. SIGHUP keeps its default action, so that `nohup` works; the guard
+//! (`postgres/guard.rs`) cleans up even then.
 
 use std::io;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 pub struct StopSignals(Arc<AtomicUsize>);
 
 impl StopSignals {
-    /// From now on SIGINT and SIGTERM are remembered instead of ending the process.
+    /// Registers handlers, so that SIGINT and SIGTERM no longer end the process.
     pub fn register() -> io::Result<Self> {
         let last = Arc::new(AtomicUsize::new(0));
         for (signal, value) in [
@@ -27,7 +27,6 @@ impl StopSignals {
         Ok(Self(last))
     }
 
-    /// The signal that asked this process to stop, if one did.
     pub fn received_signal(&self) -> Option<Signal> {
         match self.0.load(Ordering::SeqCst) {
             INTERRUPT => Some(Signal::INT),
@@ -37,7 +36,7 @@ impl StopSignals {
     }
 }
 
-/// What a shell reports for a process that `signal` ended.
+/// The exit code that a shell reports for a process ended by `signal`.
 pub fn signal_exit_code(signal: Signal) -> ExitCode {
     ExitCode::from(128 + u8::try_from(signal.as_raw()).unwrap_or(0))
 }

@@ -1,6 +1,6 @@
 //! A named cargo invocation, and the summary of several.
 //!
-//! A failing step does not stop the ones after it: one run shows everything that is broken.
+//! A failing step does not stop the following ones, so that one run shows all failures.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,24 +12,21 @@ use anyhow::Context;
 use crate::signals::{self, StopSignals};
 use crate::{cargo, child};
 
-/// One line of a table of cargo invocations.
 pub struct CargoStep {
-    /// What the summary calls it.
+    /// The name in the summary.
     pub name: &'static str,
-    /// What cargo is called with.
     pub arguments: &'static [&'static str],
-    /// Variables this step needs in its environment.
     pub environment: &'static [(&'static str, &'static str)],
 }
 
-/// How the steps run so far ended.
+/// The outcomes of the steps so far.
 pub struct StepReport<'a> {
     signals: &'a StopSignals,
     outcomes: Vec<StepOutcome>,
 }
 
 impl<'a> StepReport<'a> {
-    /// Nothing has run yet. After a signal arrived in `signals`, nothing more will.
+    /// After a signal, the report runs no more steps.
     pub fn new(signals: &'a StopSignals) -> Self {
         Self {
             signals,
@@ -37,7 +34,7 @@ impl<'a> StepReport<'a> {
         }
     }
 
-    /// Runs `step` with `arguments` after its own and with `environment` besides its own.
+    /// Runs `step` with additional arguments and environment variables.
     pub fn run_step(
         &mut self,
         step: &CargoStep,
@@ -53,7 +50,7 @@ impl<'a> StepReport<'a> {
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         let shown: Vec<_> = command
             .get_args()
-            .map(|word| word.to_string_lossy())
+            .map(|argument| argument.to_string_lossy())
             .collect();
         eprintln!("\n── {}: cargo {}", step.name, shown.join(" "));
 
@@ -67,7 +64,7 @@ impl<'a> StepReport<'a> {
         Ok(())
     }
 
-    /// Prints the summary and says how the process shall end.
+    /// Prints the summary and returns the exit code.
     pub fn print_summary(&self) -> ExitCode {
         eprintln!("\n{self}");
         if let Some(signal) = self.signals.received_signal() {

@@ -116,10 +116,14 @@ fn find_forbidden_dependencies(dependencies: &[CrateDependency]) -> Vec<String> 
     problems
 }
 
+/// One file may define a type twice, once for each platform.
 fn find_repeated_types(files: &[SourceFile]) -> Vec<String> {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in files {
-        for declaration in file.type_declarations() {
+        let mut declarations = file.type_declarations();
+        declarations.sort_by(|left, right| left.name.cmp(&right.name));
+        declarations.dedup_by(|left, right| left.name == right.name);
+        for declaration in declarations {
             let place = format!("{}:{}", file.path.display(), declaration.line);
             places.entry(declaration.name).or_default().push(place);
         }

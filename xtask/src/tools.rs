@@ -1,5 +1,4 @@
-//! Tools that are no part of the toolchain: those that are there in the right version, or installed from the
-//! registry, once, below the target directory.
+//! Finds cargo tools that are not part of the toolchain, or installs them in the target directory.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,16 +8,15 @@ use anyhow::{Context, ensure};
 use crate::signals::StopSignals;
 use crate::{cargo, child};
 
-/// A program of cargo's own kind, at the version this workspace was tried with.
+/// A cargo subcommand, at the version that this workspace uses.
 pub struct CargoTool {
-    /// Its name in the registry, and of its program.
+    /// The name of both the package and the program.
     pub name: &'static str,
-    /// Which version.
     pub version: &'static str,
 }
 
 impl CargoTool {
-    /// Where its program is; installs it if it is not there.
+    /// Returns the path of the program, and installs it first if necessary.
     pub fn find_or_install(&self, signals: &StopSignals) -> anyhow::Result<PathBuf> {
         let root = cargo::target_directory()?
             .join("tools")
@@ -31,7 +29,7 @@ impl CargoTool {
             return Ok(found);
         }
         eprintln!(
-            "installing {} {} below {}",
+            "installing {} {} in {}",
             self.name,
             self.version,
             root.display()
@@ -48,16 +46,16 @@ impl CargoTool {
             ])
             .arg(&root);
         let status = child::run_child(&mut install, signals).context("could not run cargo")?;
-        ensure!(status.success(), "installing {} failed", self.name);
+        ensure!(status.success(), "could not install {}", self.name);
         Ok(program)
     }
 
-    /// The first of this name that the shell would find, if it says to be of this version.
+    /// The program in PATH, if it has the right version.
     fn find_on_path(&self) -> Option<PathBuf> {
         let path = env::var_os("PATH")?;
         let programs = env::split_paths(&path).map(|directory| directory.join(self.name));
         let found = programs.into_iter().find(|program| program.is_file())?;
-        // As cargo starts it: with its own name as the first word.
+        // Cargo passes the subcommand's name as the first argument.
         let verb = self.name.strip_prefix("cargo-")?;
         let output = cargo::command_without_cargo_env(&found)
             .args([verb, "--version"])

@@ -1,44 +1,44 @@
-"""A life is a workflow of three steps. On PostgreSQL if `--postgres` is given, else on SQLite.
+"""A DBOS workflow of three steps, on PostgreSQL with `--postgres`, otherwise on SQLite.
 
-Workflows are called as plain functions, several from several threads; their status and every step's
-outcome stay in the database.
+The driver calls workflows as plain functions, from several threads. The database keeps their status and the result of
+every step.
 """
 
 import os
 
 from dbos import DBOS, SetWorkflowID
-from life import Starts, drive, flags
+from driver import StartTimes, parse_flags, run_driver
 
-options = flags()
-starts = Starts()
+options = parse_flags()
+start_times = StartTimes()
 
 
 @DBOS.step()
-def strategize(life):
-    starts.begin(life)
+def strategize(workflow_id):
+    start_times.record(workflow_id)
     return "strategized"
 
 
 @DBOS.step()
-def execute(life):
+def execute(workflow_id):
     return "executed"
 
 
 @DBOS.step()
-def apply(life):
+def apply(workflow_id):
     return "applied"
 
 
 @DBOS.workflow()
-def plan(life):
-    strategize(life)
-    execute(life)
-    return apply(life)
+def plan(workflow_id):
+    strategize(workflow_id)
+    execute(workflow_id)
+    return apply(workflow_id)
 
 
-def live(life):
-    with SetWorkflowID(life):
-        plan(life)
+def run_workflow(workflow_id):
+    with SetWorkflowID(workflow_id):
+        plan(workflow_id)
 
 
 def main():
@@ -53,7 +53,7 @@ def main():
         "log_level": "ERROR",
     })
     DBOS.launch()
-    drive(options, live, starts)
+    run_driver(options, run_workflow, start_times)
     DBOS.destroy()
 
 

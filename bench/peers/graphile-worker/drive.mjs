@@ -1,19 +1,19 @@
-// A life is three jobs, each adding the next. With the batching that its page on performance
-// advises where jobs are many: a local queue one larger than the concurrency, completions in batches.
+// Three jobs, each adding the next. Uses the batching that graphile-worker's performance page advises for many jobs: a
+// local queue one larger than the concurrency, and completions in batches.
 //
-// It keeps no history: a job that is done is deleted. A life counts as over when its last job has
-// run; that it did is committed a moment later.
+// graphile-worker keeps no history: it deletes completed jobs. A workflow counts as complete when its last job has run.
+// graphile-worker commits that a moment later.
 
 import { Logger, run } from "graphile-worker";
-import { Starts, drive, flags } from "../shared/life.mjs";
+import { StartTimes, parseFlags, runDriver } from "../shared/driver.mjs";
 
-const options = flags();
-const starts = new Starts();
-const waiting = new Map();
+const options = parseFlags();
+const startTimes = new StartTimes();
+const completions = new Map();
 
-const then = (next) => async ({ life }, helpers) => {
-  if (next === "execute") starts.begin(life);
-  await helpers.addJob(next, { life });
+const addNextJob = (next) => async ({ workflowId }, helpers) => {
+  if (next === "execute") startTimes.record(workflowId);
+  await helpers.addJob(next, { workflowId });
 };
 
 const batching = options.concurrency > 1
@@ -22,7 +22,7 @@ const batching = options.concurrency > 1
 
 const runner = await run({
   noHandleSignals: true,
-  taskList: { strategize: then("execute"), execute: then("apply"), apply: async () => {} },
+  taskList: { strategize: addNextJob("execute"), execute: addNextJob("apply"), apply: async () => {} },
   preset: {
     worker: {
       connectionString: options.postgres,
@@ -39,15 +39,15 @@ runner.events.on("job:complete", ({ job, error }) => {
     process.exit(1);
   }
   if (job.task_identifier !== "apply") return;
-  waiting.get(job.payload.life)();
-  waiting.delete(job.payload.life);
+  completions.get(job.payload.workflowId)();
+  completions.delete(job.payload.workflowId);
 });
 
-async function live(life) {
-  const over = new Promise((done) => waiting.set(life, done));
-  await runner.addJob("strategize", { life });
-  await over;
+async function runWorkflow(workflowId) {
+  const completion = new Promise((resolve) => completions.set(workflowId, resolve));
+  await runner.addJob("strategize", { workflowId });
+  await completion;
 }
 
-await drive(options, live, starts);
+await runDriver(options, runWorkflow, startTimes);
 await runner.stop();

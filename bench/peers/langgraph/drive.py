@@ -1,7 +1,7 @@
-"""A life is a thread of a graph with three nodes, its checkpoints in SQLite.
+"""A thread of a LangGraph graph with three nodes, with its checkpoints in SQLite.
 
-`durability="sync"` writes each checkpoint before the next node starts. One caller uses the saver for
-synchronous programs, several the one for asyncio, as the savers' own documentation says.
+`durability="sync"` writes each checkpoint before the next node starts. One caller uses the synchronous saver, several
+use the one for asyncio, as the savers' documentation advises.
 """
 
 import asyncio
@@ -13,22 +13,22 @@ import aiosqlite
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
-from life import Starts, drive, drive_async, flags
+from driver import StartTimes, parse_flags, run_driver, run_driver_async
 
-FULL = "PRAGMA synchronous=FULL"
+FULL_SYNC = "PRAGMA synchronous=FULL"
 
 
-class Life(TypedDict):
+class WorkflowState(TypedDict):
     id: str
     phase: str
 
 
-def graph(starts):
+def build_graph(start_times):
     def strategize(state):
-        starts.begin(state["id"])
+        start_times.record(state["id"])
         return {"phase": "strategized"}
 
-    builder = StateGraph(Life)
+    builder = StateGraph(WorkflowState)
     builder.add_node("strategize", strategize)
     builder.add_node("execute", lambda state: {"phase": "executed"})
     builder.add_node("apply", lambda state: {"phase": "applied"})
@@ -39,41 +39,45 @@ def graph(starts):
     return builder
 
 
-def thread(life):
-    return {"configurable": {"thread_id": life}}
+def thread_config(workflow_id):
+    return {"configurable": {"thread_id": workflow_id}}
 
 
-def first(life):
-    return {"id": life, "phase": "new"}
+def initial_state(workflow_id):
+    return {"id": workflow_id, "phase": "new"}
 
 
-def one_caller(options, path, starts):
+def run_single_caller(options, path, start_times):
     connection = sqlite3.connect(path, check_same_thread=False)
-    connection.execute(FULL)
-    compiled = graph(starts).compile(checkpointer=SqliteSaver(connection))
-    drive(options, lambda life: compiled.invoke(first(life), thread(life), durability="sync"), starts)
+    connection.execute(FULL_SYNC)
+    graph = build_graph(start_times).compile(checkpointer=SqliteSaver(connection))
+
+    def run_workflow(workflow_id):
+        graph.invoke(initial_state(workflow_id), thread_config(workflow_id), durability="sync")
+
+    run_driver(options, run_workflow, start_times)
     connection.close()
 
 
-async def many_callers(options, path, starts):
+async def run_many_callers(options, path, start_times):
     async with aiosqlite.connect(path) as connection:
-        await connection.execute(FULL)
-        compiled = graph(starts).compile(checkpointer=AsyncSqliteSaver(connection))
+        await connection.execute(FULL_SYNC)
+        graph = build_graph(start_times).compile(checkpointer=AsyncSqliteSaver(connection))
 
-        async def live(life):
-            await compiled.ainvoke(first(life), thread(life), durability="sync")
+        async def run_workflow(workflow_id):
+            await graph.ainvoke(initial_state(workflow_id), thread_config(workflow_id), durability="sync")
 
-        await drive_async(options, live, starts)
+        await run_driver_async(options, run_workflow, start_times)
 
 
 def main():
-    options = flags()
-    starts = Starts()
+    options = parse_flags()
+    start_times = StartTimes()
     path = os.path.join(options.directory, "langgraph.db")
     if options.concurrency == 1:
-        one_caller(options, path, starts)
+        run_single_caller(options, path, start_times)
     else:
-        asyncio.run(many_callers(options, path, starts))
+        asyncio.run(run_many_callers(options, path, start_times))
 
 
 main()

@@ -1,7 +1,6 @@
-"""A command line as Python programs of this kind are written, with the imports they usually have.
+"""A typical Python command line with its usual imports: the baseline for the cold start of Planwright's commands.
 
-`use` writes one plan durably, `status` reads it back. What Planwright's own commands are measured
-against.
+`use` writes one plan durably, `status` reads it back.
 """
 
 from pathlib import Path
@@ -34,33 +33,33 @@ class Plan(BaseModel):
     state: str = "queued"
 
 
-def engine(path: Path):
-    made = create_engine(f"sqlite:///{path}")
+def open_engine(path: Path):
+    engine = create_engine(f"sqlite:///{path}")
 
-    @event.listens_for(made, "connect")
-    def durable(connection, _):
+    @event.listens_for(engine, "connect")
+    def make_durable(connection, _):
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
 
-    Base.metadata.create_all(made)
-    return made
+    Base.metadata.create_all(engine)
+    return engine
 
 
-Store = Annotated[Path, typer.Option(envvar="PLANS")]
+StorePath = Annotated[Path, typer.Option(envvar="PLANS")]
 
 
 @app.command()
-def use(goal: str, store: Store):
+def use(goal: str, store: StorePath):
     plan = Plan(id=uuid4().hex, goal=goal)
-    with Session(engine(store)) as session:
+    with Session(open_engine(store)) as session:
         session.add(PlanRow(id=plan.id, body=plan.model_dump_json()))
         session.commit()
     console.print(plan.id)
 
 
 @app.command()
-def status(plan: str, store: Store):
-    with Session(engine(store)) as session:
+def status(plan: str, store: StorePath):
+    with Session(open_engine(store)) as session:
         row = session.get(PlanRow, plan)
         if row is None:
             raise typer.Exit(1)

@@ -1,6 +1,6 @@
-// A life is a workflow of three durable steps, called through the ingress and waited for. The server
-// has a disk of its own and its defaults, which wait for the disk; only its ports are others, and it
-// tells nobody that it was started.
+// A Restate workflow of three durable steps. The driver calls it through the ingress and waits for its result. The server
+// has its own directory and runs with its defaults, which sync to disk, except for its ports and for telemetry, which is
+// off.
 
 import { spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
@@ -9,25 +9,25 @@ import { createRequire } from "node:module";
 import net from "node:net";
 import { join } from "node:path";
 import * as restate from "@restatedev/restate-sdk";
-import { Starts, drive, flags } from "../shared/life.mjs";
+import { StartTimes, parseFlags, runDriver } from "../shared/driver.mjs";
 
-// The SDK expects this of its runtime, which has it from Node 22 on.
+// The SDK needs this function, which Node has from version 22 on.
 Promise.withResolvers ??= function withResolvers() {
   let resolve;
   let reject;
-  const promise = new this((...both) => ([resolve, reject] = both));
+  const promise = new this((...functions) => ([resolve, reject] = functions));
   return { promise, resolve, reject };
 };
 
-const options = flags();
-const starts = new Starts();
+const options = parseFlags();
+const startTimes = new StartTimes();
 
 const plan = restate.workflow({
   name: "plan",
   handlers: {
     run: async (ctx) => {
       await ctx.run("strategize", () => {
-        starts.begin(ctx.key);
+        startTimes.record(ctx.key);
         return "strategized";
       });
       await ctx.run("execute", () => "executed");
@@ -36,16 +36,16 @@ const plan = restate.workflow({
   },
 });
 
-const [node, ingress, admin, service] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
+const [nodePort, ingressPort, adminPort, servicePort] = await Promise.all([findFreePort(), findFreePort(), findFreePort(), findFreePort()]);
 const endpoint = http2.createServer(
   restate.createEndpointHandler({ services: [plan], logger: () => {} }),
 );
-await new Promise((done) => endpoint.listen(service, "127.0.0.1", done));
+await new Promise((resolve) => endpoint.listen(servicePort, "127.0.0.1", resolve));
 const server = await startServer();
 
 let failed = false;
 try {
-  await drive(options, live, starts);
+  await runDriver(options, runWorkflow, startTimes);
 } catch (error) {
   console.error(error);
   failed = true;
@@ -54,11 +54,11 @@ try {
 }
 process.exit(failed ? 1 : 0);
 
-/** Calls the workflow and waits for its result. It keeps both for a day, so no life is named twice. */
-async function live(life) {
-  const answer = await fetch(`http://127.0.0.1:${ingress}/plan/${life}/run`, { method: "POST" });
-  if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
-  await answer.text();
+/** Calls the workflow and waits for its result. Restate keeps results for a day, so no id may be used twice. */
+async function runWorkflow(workflowId) {
+  const response = await fetch(`http://127.0.0.1:${ingressPort}/plan/${workflowId}/run`, { method: "POST" });
+  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+  await response.text();
 }
 
 async function startServer() {
@@ -72,9 +72,9 @@ async function startServer() {
       ...process.env,
       RESTATE_LISTEN_MODE: "tcp",
       RESTATE_BIND_IP: "127.0.0.1",
-      RESTATE_BIND_PORT: String(node),
-      RESTATE_INGRESS__BIND_PORT: String(ingress),
-      RESTATE_ADMIN__BIND_PORT: String(admin),
+      RESTATE_BIND_PORT: String(nodePort),
+      RESTATE_INGRESS__BIND_PORT: String(ingressPort),
+      RESTATE_ADMIN__BIND_PORT: String(adminPort),
       RESTATE_DISABLE_TELEMETRY: "true",
       DO_NOT_TRACK: "1",
     },
@@ -86,35 +86,35 @@ async function startServer() {
   child.stderr.pipe(log);
   const deadline = Date.now() + 60_000;
   for (;;) {
-    if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
-    if (Date.now() > deadline) throw new Error("the server was not ready after a minute");
-    if (await register().catch(() => false)) return child;
-    await new Promise((done) => setTimeout(done, 100));
+    if (child.exitCode !== null) throw new Error(`the server exited with code ${child.exitCode}`);
+    if (Date.now() > deadline) throw new Error("the server was not ready within a minute");
+    if (await registerService().catch(() => false)) return child;
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
-async function register() {
-  const answer = await fetch(`http://127.0.0.1:${admin}/deployments`, {
+async function registerService() {
+  const response = await fetch(`http://127.0.0.1:${adminPort}/deployments`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ uri: `http://127.0.0.1:${service}` }),
+    body: JSON.stringify({ uri: `http://127.0.0.1:${servicePort}` }),
   });
-  return answer.ok;
+  return response.ok;
 }
 
 function stopServer() {
-  const ended = new Promise((done) => server.on("close", done));
+  const closed = new Promise((resolve) => server.on("close", resolve));
   server.kill("SIGTERM");
   setTimeout(() => server.kill("SIGKILL"), 10_000).unref();
-  return ended;
+  return closed;
 }
 
-function freePort() {
-  return new Promise((done) => {
+function findFreePort() {
+  return new Promise((resolve) => {
     const probe = net.createServer();
     probe.listen(0, "127.0.0.1", () => {
       const { port } = probe.address();
-      probe.close(() => done(port));
+      probe.close(() => resolve(port));
     });
   });
 }

@@ -1,163 +1,161 @@
-//! `cargo xtask bench peers`: the same work for Planwright, for what its databases can do at most, and
-//! for its peers, all in one run on one machine.
+//! `cargo xtask bench peers`: the same work for Planwright, for the bare databases, and for other engines, all in one run
+//! on one machine.
 //!
-//! The work is a durable life of three phases, each started and completed. Rounds go through all
-//! contenders, so that a mood of the machine falls on all of them; the disk is probed around each run,
-//! and runs during which the machine was noisy are repeated. Nothing is estimated: what could not be
-//! measured is reported with the reason.
+//! The work is a durable workflow of three phases, each started and completed. Noise is measured around each run, and
+//! noisy runs are repeated. Nothing is estimated: a value that could not be measured is reported with the reason.
 
+mod charts;
 mod child;
-mod cold;
-mod contender;
-mod machine;
-mod probe;
+mod cold_start;
+mod driver_install;
+mod durable_postgres;
+mod machine_info;
+mod noise;
 mod report;
 mod results;
-mod run;
-mod server;
-mod setup;
-mod svg;
+mod rounds;
+mod systems;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use contender::{CONTENDERS, Contender, Driver, Kind};
-use results::{Growth, Measured, Results, Spread};
-use run::Bench;
+use results::{BenchResults, GrowthRatio, ValueSpread};
+use rounds::PeerBench;
+use systems::{SYSTEMS, SystemUnderTest};
 
-/// What can be measured besides contenders.
-const PARTS: [&str; 2] = ["cold-start", "growth"];
-/// A million plans take their time.
-const GROWTH_LIMIT: Duration = Duration::from_secs(3600);
+/// What `--only` accepts besides the names of systems.
+const EXTRA_PARTS: [&str; 2] = ["cold-start", "growth"];
+/// Creating a million plans takes several minutes.
+const GROWTH_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What to measure.
-struct Options {
+struct PeersOptions {
     only: Vec<String>,
     runs: usize,
 }
 
-/// Measures, prints the tables, and after a whole run keeps the results and renders the document.
-pub fn measure(words: &[&str]) -> Result<(), String> {
-    let options = Options::read(words)?;
+/// Measures and prints the tables. A complete run also saves the results and renders the report.
+pub fn measure_peers(flags: &[&str]) -> Result<(), String> {
+    let options = PeersOptions::parse_flags(flags)?;
     let target = std::env::current_dir().map_err(|error| error.to_string())?;
     let installed = target.join("peers");
-    let mut bench = Bench::prepare(&installed, options.runs)?;
-    let chosen: Vec<&Contender> = CONTENDERS
+    let mut bench = PeerBench::prepare(&installed, options.runs)?;
+    let selected: Vec<&SystemUnderTest> = SYSTEMS
         .iter()
-        .filter(|contender| options.wants(contender.name))
+        .filter(|system| options.includes(system.name))
         .collect();
-    let contenders = bench.contenders(&chosen)?;
-    let unwanted = "not asked for".to_owned();
-    let cold_start = if options.wants("cold-start") {
+    let systems = bench.measure_systems(&selected)?;
+    let not_selected = "not selected".to_owned();
+    let cold_start = if options.includes("cold-start") {
         eprintln!("cold start");
-        bench.in_directory(|directory| cold::measure(&installed, directory))
+        bench.run_in_directory(|directory| cold_start::measure_cold_start(&installed, directory))
     } else {
-        Err(unwanted.clone())
+        Err(not_selected.clone())
     };
-    let growth = if options.wants("growth") {
-        eprintln!("growth: a million plans, some minutes");
-        growth(&target)
+    let growth = if options.includes("growth") {
+        eprintln!("growth: creating a million plans, which takes some minutes");
+        measure_growth(&target)
     } else {
-        Err(unwanted)
+        Err(not_selected)
     };
-    let results = Results {
+    let results = BenchResults {
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
-        machine: machine::describe(&target),
+        machine: machine_info::read_machine_info(&target),
         runs: options.runs,
-        versions: versions(&bench),
-        fsync_us: Spread::of(&bench.probes),
-        contenders,
+        versions: read_versions(&bench),
+        fsync_us: ValueSpread::of(&bench.fsync_samples),
+        systems,
         cold_start: cold_start.into(),
         growth: growth.into(),
     };
-    println!("{}", report::tables(&results));
+    println!("{}", report::format_tables(&results));
     if options.only.is_empty() {
-        results::save(&results)?;
-        render()?;
+        results::save_results(&results)?;
+        render_report()?;
     } else {
-        eprintln!("not kept: only a whole run is");
+        eprintln!("results not saved: a run with --only is incomplete");
     }
     Ok(())
 }
 
-/// Renders the document and its charts from the results that are kept.
-pub fn render() -> Result<(), String> {
+/// Renders the report and its charts from the saved results.
+pub fn render_report() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    report::render(&results::load()?, &root.join("docs"))
+    report::render_document(&results::load_results()?, &root.join("docs"))
 }
 
-impl Options {
-    fn read(words: &[&str]) -> Result<Self, String> {
+impl PeersOptions {
+    fn parse_flags(flags: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             only: Vec::new(),
             runs: 5,
         };
-        let mut words = words.iter();
-        while let Some(flag) = words.next() {
-            let value = words.next().ok_or(format!("{flag} needs a value"))?;
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            let value = flags.next().ok_or(format!("{flag} needs a value"))?;
             match *flag {
-                "--only" => options.only.push(known(value)?),
+                "--only" => options.only.push(parse_part(value)?),
                 "--runs" => {
-                    options.runs = value.parse().ok().filter(|runs| *runs > 0).ok_or(format!(
-                        "--runs needs a number from 1 on, and got `{value}`"
+                    let runs = value.parse().ok().filter(|runs| *runs > 0);
+                    options.runs = runs.ok_or(format!(
+                        "--runs needs a number of at least 1, got `{value}`"
                     ))?;
                 }
-                _ => return Err(format!("there is no flag {flag}")),
+                _ => return Err(format!("unknown flag {flag}")),
             }
         }
         Ok(options)
     }
 
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    fn includes(&self, part: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == part)
     }
 }
 
-fn known(name: &str) -> Result<String, String> {
-    let names: Vec<&str> = CONTENDERS
+fn parse_part(name: &str) -> Result<String, String> {
+    let names: Vec<&str> = SYSTEMS
         .iter()
-        .map(|contender| contender.name)
-        .chain(PARTS)
+        .map(|system| system.name)
+        .chain(EXTRA_PARTS)
         .collect();
     if names.contains(&name) {
         return Ok(name.to_owned());
     }
     Err(format!(
-        "there is no `{name}` to measure; there are {}",
+        "unknown system `{name}`; choose from {}",
         names.join(", ")
     ))
 }
 
-/// What this program's own `store size` says about growth.
-fn growth(target: &Path) -> Result<Vec<Growth>, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = Command::new(own);
+/// Runs `planwright-bench store size` in its own process, whose memory it measures.
+fn measure_growth(target: &Path) -> Result<Vec<GrowthRatio>, String> {
+    let own_program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(own_program);
     command.current_dir(target).args(["store", "size"]);
-    let said = child::output(&mut command, GROWTH_LIMIT)?;
-    let rows: Vec<Growth> = said.lines().filter_map(growth_row).collect();
+    let output = child::run_with_timeout(&mut command, GROWTH_TIMEOUT)?;
+    let rows: Vec<GrowthRatio> = output.lines().filter_map(parse_growth_row).collect();
     if rows.is_empty() {
-        return Err("`store size` said nothing about growth".to_owned());
+        return Err("`store size` printed no growth ratios".to_owned());
     }
     Ok(rows)
 }
 
-/// `| claim, 1,000,000 plans / 1,000 plans | **1.09** (1.0–1.2) | ≤ 1.5 |`.
-fn growth_row(line: &str) -> Option<Growth> {
+/// Parses `| claim, 1,000,000 plans / 1,000 plans | **1.09** (1.0–1.2) | ≤ 1.5 |`.
+fn parse_growth_row(line: &str) -> Option<GrowthRatio> {
     let mut cells = line.split('|').skip(1);
-    let what = cells
+    let operation = cells
         .next()?
         .trim()
         .strip_suffix(", 1,000,000 plans / 1,000 plans")?;
     let ratio = cells.next()?.split("**").nth(1)?.parse().ok()?;
-    Some(Growth {
-        what: what.to_owned(),
+    Some(GrowthRatio {
+        operation: operation.to_owned(),
         ratio,
     })
 }
 
-fn versions(bench: &Bench) -> BTreeMap<String, String> {
+fn read_versions(bench: &PeerBench) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::from([
         (
             "Planwright".to_owned(),
@@ -169,43 +167,11 @@ fn versions(bench: &Bench) -> BTreeMap<String, String> {
         versions.insert("PostgreSQL".to_owned(), server.version.clone());
     }
     for (label, program) in [("Node.js", "node"), ("Python", "python3")] {
-        if let Some(version) = machine::version(program) {
+        if let Some(version) = machine_info::read_program_version(program) {
             versions.insert(label.to_owned(), version);
         }
     }
     versions
-}
-
-impl Contender {
-    fn measured(&self, version: String, outcome: run::Figures) -> Measured {
-        Measured {
-            name: self.name.to_owned(),
-            label: self.label.to_owned(),
-            kind: match self.kind {
-                Kind::Own => "own",
-                Kind::Limit => "limit",
-                Kind::Peer => "peer",
-            }
-            .to_owned(),
-            version,
-            note: self.note.to_owned(),
-            throughput: outcome.throughput,
-            idle: outcome.idle,
-        }
-    }
-
-    /// The version that is measured.
-    fn version(&self, server: Option<&str>) -> String {
-        let version = match self.driver {
-            Driver::Python { directory, package } | Driver::Node { directory, package } => {
-                setup::pinned_version(directory, package)
-            }
-            Driver::Own if self.kind == Kind::Own => Some(env!("CARGO_PKG_VERSION").to_owned()),
-            Driver::Own if self.name == "pgbench" => server.map(str::to_owned),
-            Driver::Own => Some(rusqlite::version().to_owned()),
-        };
-        version.unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
@@ -213,25 +179,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_flags_are_said() {
-        let said = |words: &[&str]| Options::read(words).err().unwrap_or_default();
-        assert!(said(&["--only", "nobody"]).contains("there are planwright-sqlite"));
-        assert!(said(&["--runs", "0"]).contains("from 1 on"));
-        assert!(said(&["--runs"]).contains("needs a value"));
-        assert!(said(&["--fast", "yes"]).contains("no flag --fast"));
-        assert_eq!(said(&["--only", "growth", "--runs", "2"]), "");
+    fn invalid_flags_are_reported() {
+        let error = |flags: &[&str]| PeersOptions::parse_flags(flags).err().unwrap_or_default();
+        assert!(error(&["--only", "nobody"]).contains("choose from planwright-sqlite"));
+        assert!(error(&["--runs", "0"]).contains("at least 1"));
+        assert!(error(&["--runs"]).contains("needs a value"));
+        assert!(error(&["--fast", "yes"]).contains("unknown flag --fast"));
+        assert_eq!(error(&["--only", "growth", "--runs", "2"]), "");
     }
 
     #[test]
-    fn growth_is_read_from_the_table() {
-        let row = growth_row("| claim, 1,000,000 plans / 1,000 plans | **1.09** (1–2) | ≤ 1.5 |");
-        let claim = Growth {
-            what: "claim".to_owned(),
+    fn growth_is_parsed_from_the_table() {
+        let row =
+            parse_growth_row("| claim, 1,000,000 plans / 1,000 plans | **1.09** (1–2) | ≤ 1.5 |");
+        let claim = GrowthRatio {
+            operation: "claim".to_owned(),
             ratio: 1.09,
         };
         assert_eq!(row, Some(claim));
         assert_eq!(
-            growth_row("| memory, 1,000 → 1,000,000 plans | 15 MB | flat |"),
+            parse_growth_row("| memory, 1,000 → 1,000,000 plans | 15 MB | flat |"),
             None
         );
     }

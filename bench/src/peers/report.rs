@@ -1,53 +1,67 @@
-//! The results as people read them: tables, charts, and their place in `docs/performance.md`.
+//! Renders the results as tables and charts, into a section of `docs/performance.md`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::contender::CONCURRENCIES;
-use super::results::{Idle, Measured, Outcome, Rate, Results};
-use super::svg::{self, Mark, Panel, Row, Scale, Tone, exact};
+use super::charts::{AxisScale, ChartMark, ChartPanel, ChartRow, draw_chart};
+use super::results::{
+    BenchResults, IdleLatency, LatencyQuantiles, Measurement, SystemResult, ValueSpread,
+    WorkflowRate,
+};
+use super::systems::{CONCURRENCIES, SystemKind};
+use crate::statistics::format_number;
 
 const DOCUMENT: &str = "performance.md";
-const BEGIN: &str = "<!-- peers: made by `cargo xtask bench peers`; do not edit -->\n";
-const END: &str = "<!-- peers: end -->";
-/// A figure of which some runs stayed noisy.
-const NOISY: &str = " ~";
+const SECTION_BEGIN: &str = "<!-- peers: made by `cargo xtask bench peers`; do not edit -->\n";
+const SECTION_END: &str = "<!-- peers: end -->";
+/// Marks numbers for which some runs stayed noisy.
+const NOISY_MARK: &str = " ~";
+const MAX_REASON_LENGTH: usize = 160;
 
-/// Everything as Markdown, without charts.
-pub fn tables(results: &Results) -> String {
+const TARGETS_TITLE: &str = "Targets";
+const THROUGHPUT_TITLE: &str = "Workflows per second";
+const LATENCY_TITLE: &str = "Latency of a workflow";
+const IDLE_TITLE: &str = "From idle to the first step";
+const COLD_START_TITLE: &str = "Cold start of a command";
+const GROWTH_TITLE: &str = "Growth";
+
+/// The tables as Markdown, without charts.
+pub fn format_tables(results: &BenchResults) -> String {
     let mut text = String::new();
-    for (title, table) in sections(results) {
+    for (title, table) in make_tables(results) {
         let _ = writeln!(text, "### {title}\n\n{table}");
     }
     text
 }
 
-/// Renders the charts, and the document's section between its two marks.
-pub fn render(results: &Results, docs: &Path) -> Result<(), String> {
+/// Writes the charts, and replaces the section between the two marks in the document.
+pub fn render_document(results: &BenchResults, docs: &Path) -> Result<(), String> {
     let path = docs.join(DOCUMENT);
-    let said = |error: std::io::Error| format!("{}: {error}", path.display());
-    let document = std::fs::read_to_string(&path).map_err(said)?;
-    let document = replaced(&document, &section(results)).ok_or(format!(
-        "{} has no place for it: the lines `{}` and `{END}` are missing",
+    let describe = |error: std::io::Error| format!("{}: {error}", path.display());
+    let document = std::fs::read_to_string(&path).map_err(describe)?;
+    let document = replace_section(&document, &format_section(results)).ok_or(format!(
+        "{} needs the lines `{}` and `{SECTION_END}`",
         path.display(),
-        BEGIN.trim()
+        SECTION_BEGIN.trim()
     ))?;
     let charts = docs.join("performance");
-    std::fs::create_dir_all(&charts).map_err(said)?;
-    for (name, chart) in charts_of(results) {
-        std::fs::write(charts.join(name), chart).map_err(said)?;
+    std::fs::create_dir_all(&charts).map_err(describe)?;
+    for (name, title, panels) in make_charts(results) {
+        let svg = draw_chart(title, &panels).map_err(|error| format!("{name}: {error}"))?;
+        std::fs::write(charts.join(name), svg).map_err(describe)?;
     }
-    std::fs::write(&path, document).map_err(said)
+    std::fs::write(&path, document).map_err(describe)
 }
 
-/// The document with another section between the marks.
-fn replaced(document: &str, section: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{section}{END}{after}"))
+fn replace_section(document: &str, section: &str) -> Option<String> {
+    let (before, rest) = document.split_once(SECTION_BEGIN)?;
+    let (_, after) = rest.split_once(SECTION_END)?;
+    Some(format!(
+        "{before}{SECTION_BEGIN}{section}{SECTION_END}{after}"
+    ))
 }
 
-fn section(results: &Results) -> String {
+fn format_section(results: &BenchResults) -> String {
     let machine = &results.machine;
     let versions: Vec<String> = results
         .versions
@@ -55,26 +69,25 @@ fn section(results: &Results) -> String {
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
     let mut text = format!(
-        "\nMeasured on {}: {}, {} cores, {:.0} GB of memory, {}, {}. A page took {} µs to the disk \
-         ({}–{}). {}. Each figure is the median of {} runs, the range in brackets; `~` marks figures of which \
-         some runs stayed noisy.\n\n",
+        "\nMeasured on {}: {}, {} cores, {:.0} GB of memory, {}, {}. Writing and syncing a page took {} µs ({}). {}. \
+         Each number is the median of {} runs, with the range in brackets; `~` marks numbers for which some runs stayed \
+         noisy.\n\n",
         results.date,
         machine.processor,
         machine.cores,
         machine.memory_gb,
         machine.file_system,
         machine.kernel,
-        exact(results.fsync_us.median),
-        exact(results.fsync_us.least),
-        exact(results.fsync_us.most),
+        format_number(results.fsync_us.median),
+        format_range(results.fsync_us),
         versions.join(", "),
         results.runs,
     );
-    for (title, table) in sections(results) {
+    for (title, table) in make_tables(results) {
         let chart = match title {
-            THROUGHPUT => "![Lives per second](performance/peers.svg)\n\n",
-            LATENCY => "![Milliseconds of a life](performance/latency.svg)\n\n",
-            GROWTH => "![Cost among a million plans](performance/growth.svg)\n\n",
+            THROUGHPUT_TITLE => "![Workflows per second](performance/peers.svg)\n\n",
+            LATENCY_TITLE => "![Latency of a workflow](performance/latency.svg)\n\n",
+            GROWTH_TITLE => "![Cost with a million plans](performance/growth.svg)\n\n",
             _ => "",
         };
         let _ = writeln!(text, "### {title}\n\n{chart}{table}");
@@ -82,271 +95,289 @@ fn section(results: &Results) -> String {
     text
 }
 
-const TARGETS: &str = "Targets";
-const THROUGHPUT: &str = "Lives per second";
-const LATENCY: &str = "How long a life takes";
-const IDLE: &str = "From idle to the first step";
-const COLD: &str = "A command from nothing";
-const GROWTH: &str = "Growth";
-
-fn sections(results: &Results) -> Vec<(&'static str, String)> {
+fn make_tables(results: &BenchResults) -> Vec<(&'static str, String)> {
     vec![
-        (TARGETS, targets(results)),
-        (THROUGHPUT, throughput(results)),
-        (LATENCY, latency(results)),
-        (IDLE, idle(results)),
-        (COLD, cold(results)),
-        (GROWTH, growth(results)),
+        (TARGETS_TITLE, format_targets(results)),
+        (THROUGHPUT_TITLE, format_throughput(results)),
+        (LATENCY_TITLE, format_latency(results)),
+        (IDLE_TITLE, format_idle(results)),
+        (COLD_START_TITLE, format_cold_start(results)),
+        (GROWTH_TITLE, format_growth(results)),
     ]
 }
 
-fn throughput(results: &Results) -> String {
-    let mut text =
-        "| who | version | 1 caller | 32 callers | what a life is |\n| --- | --- | --- | --- | --- |\n"
-            .to_owned();
-    for one in &results.contenders {
-        let cells: Vec<String> = one
+fn format_header(columns: &[&str]) -> String {
+    let rule = vec!["---"; columns.len()];
+    format!("| {} |\n| {} |\n", columns.join(" | "), rule.join(" | "))
+}
+
+fn format_range(spread: ValueSpread) -> String {
+    format!(
+        "{}–{}",
+        format_number(spread.min),
+        format_number(spread.max)
+    )
+}
+
+fn format_throughput(results: &BenchResults) -> String {
+    let mut text = format_header(&[
+        "system",
+        "version",
+        "1 caller",
+        "32 callers",
+        "what a workflow is",
+    ]);
+    for system in &results.systems {
+        let cells: Vec<String> = system
             .throughput
             .iter()
             .map(|throughput| match &throughput.rate {
-                Outcome::Measured(rate) => {
-                    let spread = rate.lives_per_second;
-                    let noisy = if rate.noisy_runs > 0 { NOISY } else { "" };
-                    let (middle, least, most) = (
-                        exact(spread.median),
-                        exact(spread.least),
-                        exact(spread.most),
-                    );
-                    format!("**{middle}** ({least}–{most}){noisy}")
+                Measurement::Measured(rate) => {
+                    let spread = rate.workflows_per_second;
+                    let mark = if rate.noisy_runs > 0 { NOISY_MARK } else { "" };
+                    let median = format_number(spread.median);
+                    format!("**{median}** ({}){mark}", format_range(spread))
                 }
-                Outcome::Absent(why) => cell(why),
+                Measurement::NotMeasured(reason) => format_reason(reason),
             })
             .collect();
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} |",
-            one.label,
-            one.version,
+            system.label,
+            system.version,
             cells.join(" | "),
-            one.note
+            system.note
         );
     }
     text
 }
 
-fn latency(results: &Results) -> String {
-    let mut text = "| who, milliseconds | 1: median | 95 % | 99 % | 32: median | 95 % | 99 % |\n\
-                    | --- | --- | --- | --- | --- | --- | --- |\n"
-        .to_owned();
-    for one in &results.contenders {
+fn format_latency(results: &BenchResults) -> String {
+    let mut text = format_header(&[
+        "system, milliseconds",
+        "1 caller: median",
+        "95 %",
+        "99 %",
+        "32 callers: median",
+        "95 %",
+        "99 %",
+    ]);
+    for system in &results.systems {
         let mut cells = Vec::new();
         for concurrency in CONCURRENCIES {
-            match one.at(concurrency) {
-                Some(Rate { latency_ms, .. }) => {
-                    cells.extend([latency_ms.p50, latency_ms.p95, latency_ms.p99].map(exact));
-                }
+            match system.rate_at(concurrency) {
+                Some(WorkflowRate { latency_ms, .. }) => cells
+                    .extend([latency_ms.p50, latency_ms.p95, latency_ms.p99].map(format_number)),
                 None => cells.extend(["", "", ""].map(str::to_owned)),
             }
         }
-        let _ = writeln!(text, "| {} | {} |", one.label, cells.join(" | "));
+        let _ = writeln!(text, "| {} | {} |", system.label, cells.join(" | "));
     }
     text
 }
 
-fn idle(results: &Results) -> String {
-    let mut text = "| who, milliseconds | median | 95 % |\n| --- | --- | --- |\n".to_owned();
-    for one in results.contenders.iter().filter(|one| one.kind != "limit") {
-        match &one.idle {
-            Outcome::Measured(Idle { wait_ms, across_ms }) => {
-                let row = |label: &str, waits: &super::results::Quantiles| {
-                    format!(
-                        "| {label} | {} | {} |\n",
-                        exact(waits.p50),
-                        exact(waits.p95)
-                    )
+fn format_idle(results: &BenchResults) -> String {
+    let mut text = format_header(&["system, milliseconds", "median", "95 %"]);
+    let has_idle_state = |system: &&SystemResult| system.kind != SystemKind::Baseline;
+    for system in results.systems.iter().filter(has_idle_state) {
+        let label = &system.label;
+        match &system.idle {
+            Measurement::Measured(IdleLatency {
+                wait_ms,
+                cross_process_ms,
+            }) => {
+                let mut write_row = |label: &str, waits: &LatencyQuantiles| {
+                    let (median, p95) = (format_number(waits.p50), format_number(waits.p95));
+                    let _ = writeln!(text, "| {label} | {median} | {p95} |");
                 };
-                text += &row(&one.label, wait_ms);
-                if let Some(across) = across_ms {
-                    text += &row(&format!("{}, asked by another process", one.label), across);
+                write_row(label, wait_ms);
+                if let Some(waits) = cross_process_ms {
+                    write_row(&format!("{label}, requested by another process"), waits);
                 }
             }
-            Outcome::Absent(why) => {
-                let _ = writeln!(text, "| {} | {} | |", one.label, cell(why));
+            Measurement::NotMeasured(reason) => {
+                let _ = writeln!(text, "| {label} | {} | |", format_reason(reason));
             }
         }
     }
     text
 }
 
-fn cold(results: &Results) -> String {
-    match &results.cold_start {
-        Outcome::Absent(why) => format!("{}\n", cell(why)),
-        Outcome::Measured(rows) => {
-            let mut text = "| what, milliseconds | Planwright | Python with sqlalchemy, pydantic, typer, rich | times |\n\
-                            | --- | --- | --- | --- |\n"
-                .to_owned();
-            for row in rows {
-                let (ours, theirs) = (row.planwright_ms, row.python_ms);
-                let _ = writeln!(
-                    text,
-                    "| {} | {} ({}–{}) | {} ({}–{}) | **{}** |",
-                    row.what,
-                    exact(ours.median),
-                    exact(ours.least),
-                    exact(ours.most),
-                    exact(theirs.median),
-                    exact(theirs.least),
-                    exact(theirs.most),
-                    exact(theirs.median / ours.median)
-                );
-            }
-            text
-        }
+fn format_cold_start(results: &BenchResults) -> String {
+    let rows = match &results.cold_start {
+        Measurement::NotMeasured(reason) => return format!("{}\n", format_reason(reason)),
+        Measurement::Measured(rows) => rows,
+    };
+    let mut text = format_header(&[
+        "command, milliseconds",
+        "Planwright",
+        "Python with sqlalchemy, pydantic, typer, rich",
+        "ratio",
+    ]);
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "| {} | {} ({}) | {} ({}) | **{}** |",
+            row.command,
+            format_number(row.planwright_ms.median),
+            format_range(row.planwright_ms),
+            format_number(row.python_ms.median),
+            format_range(row.python_ms),
+            format_number(row.python_ms.median / row.planwright_ms.median)
+        );
     }
+    text
 }
 
-fn growth(results: &Results) -> String {
-    match &results.growth {
-        Outcome::Absent(why) => format!("{}\n", cell(why)),
-        Outcome::Measured(rows) => {
-            let mut text =
-                "| what | among 1,000,000 plans / among 1,000 |\n| --- | --- |\n".to_owned();
-            for row in rows {
-                let _ = writeln!(text, "| {} | {:.2} |", row.what, row.ratio);
-            }
-            text
-        }
+fn format_growth(results: &BenchResults) -> String {
+    let rows = match &results.growth {
+        Measurement::NotMeasured(reason) => return format!("{}\n", format_reason(reason)),
+        Measurement::Measured(rows) => rows,
+    };
+    let mut text = format_header(&["operation", "with 1,000,000 plans / with 1,000"]);
+    for row in rows {
+        let _ = writeln!(text, "| {} | {:.2} |", row.operation, row.ratio);
     }
+    text
 }
 
-/// What was aimed at, and what became of it.
-fn targets(results: &Results) -> String {
-    let mut text = "| what | figure | target | |\n| --- | --- | --- | --- |\n".to_owned();
-    let mut row = |what: &str, figure: Option<f64>, target: f64, upward: bool| {
+fn format_targets(results: &BenchResults) -> String {
+    let mut text = format_header(&["what", "figure", "target", ""]);
+    let mut write_row = |what: &str, figure: Option<f64>, target: f64, is_minimum: bool| {
         let (figure, verdict) = match figure {
             None => ("not measured".to_owned(), ""),
             Some(figure) => {
-                let met = if upward {
+                let met = if is_minimum {
                     figure >= target
                 } else {
                     figure <= target
                 };
                 (
-                    format!("**{}**", exact(figure)),
+                    format!("**{}**", format_number(figure)),
                     if met { "met" } else { "missed" },
                 )
             }
         };
-        let sign = if upward { "≥" } else { "≤" };
+        let sign = if is_minimum { "≥" } else { "≤" };
         let _ = writeln!(text, "| {what} | {figure} | {sign} {target} | {verdict} |");
     };
     for (concurrency, target) in CONCURRENCIES.into_iter().zip([2.5, 10.0]) {
-        let ours = rate_of(results, "planwright-sqlite", concurrency);
-        let best = best_peer(results, concurrency);
+        let own_rate = find_rate(results, "planwright-sqlite", concurrency);
+        let best = find_best_peer(results, concurrency);
         let (label, name) = best.map_or(("none", ""), |(peer, _)| (&*peer.label, &*peer.name));
-        let mark = mark(results, &["planwright-sqlite", name], concurrency);
-        let what = format!("SQLite / best peer ({label}), {concurrency} at once{mark}");
-        let figure = ours.zip(best).map(|(ours, (_, best))| ours / best);
-        row(&what, figure, target, true);
+        let mark = noise_mark(results, &["planwright-sqlite", name], concurrency);
+        let callers = format_callers(concurrency);
+        let what = format!("SQLite / best peer ({label}), {callers}{mark}");
+        let ratio = own_rate.zip(best).map(|(own, (_, best))| own / best);
+        write_row(&what, ratio, target, true);
     }
     for concurrency in CONCURRENCIES {
-        let ours = rate_of(results, "planwright-postgres-steps", concurrency);
-        let limit = rate_of(results, "pgbench", concurrency);
-        let figure = ours.zip(limit).map(|(ours, limit)| ours / limit);
-        let mark = mark(
-            results,
-            &["planwright-postgres-steps", "pgbench"],
-            concurrency,
-        );
-        row(
-            &format!("PostgreSQL by steps / pgbench, {concurrency} at once{mark}"),
-            figure,
-            0.7,
-            true,
-        );
+        let compared = ["planwright-postgres-steps", "pgbench"];
+        let [own_rate, baseline] = compared.map(|name| find_rate(results, name, concurrency));
+        let mark = noise_mark(results, &compared, concurrency);
+        let callers = format_callers(concurrency);
+        let what = format!("PostgreSQL by steps / pgbench, {callers}{mark}");
+        let ratio = own_rate.zip(baseline).map(|(own, baseline)| own / baseline);
+        write_row(&what, ratio, 0.7, true);
     }
-    match results.cold_start.measured() {
-        None => row("Python's command / ours", None, 50.0, true),
+    match results.cold_start.value() {
+        None => write_row("cold start, Python / Planwright", None, 50.0, true),
         Some(rows) => {
-            for one in rows {
-                let figure = one.python_ms.median / one.planwright_ms.median;
-                let what = format!("Python's command / ours: {}", one.what);
-                row(&what, Some(figure), 50.0, true);
+            for row in rows {
+                let ratio = row.python_ms.median / row.planwright_ms.median;
+                let what = format!("cold start, Python / Planwright: {}", row.command);
+                write_row(&what, Some(ratio), 50.0, true);
             }
         }
     }
-    match results.growth.measured() {
-        None => row("growth to a million plans", None, 1.5, false),
+    match results.growth.value() {
+        None => write_row("growth to a million plans", None, 1.5, false),
         Some(rows) => {
-            for one in rows {
-                let what = format!("growth to a million plans: {}", one.what);
-                row(&what, Some(one.ratio), 1.5, false);
+            for row in rows {
+                let what = format!("growth to a million plans: {}", row.operation);
+                write_row(&what, Some(row.ratio), 1.5, false);
             }
         }
     }
     text
 }
 
-fn rate_of(results: &Results, name: &str, concurrency: usize) -> Option<f64> {
-    let one = results.contenders.iter().find(|one| one.name == name)?;
-    Some(one.at(concurrency)?.lives_per_second.median)
-}
-
-/// Whether what is compared stayed noisy.
-fn mark(results: &Results, names: &[&str], concurrency: usize) -> &'static str {
-    let compared = |one: &&Measured| names.contains(&one.name.as_str());
-    let mut rates = results.contenders.iter().filter(compared);
-    let noisy = |one: &Measured| one.at(concurrency).is_some_and(|rate| rate.noisy_runs > 0);
-    if rates.any(noisy) { NOISY } else { "" }
-}
-
-fn best_peer(results: &Results, concurrency: usize) -> Option<(&Measured, f64)> {
-    results
-        .contenders
-        .iter()
-        .filter(|one| one.kind == "peer")
-        .filter_map(|one| Some((one, one.at(concurrency)?.lives_per_second.median)))
-        .max_by(|one, other| one.1.total_cmp(&other.1))
-}
-
-fn charts_of(results: &Results) -> [(&'static str, String); 3] {
-    let panels = |title: &dyn Fn(usize) -> String, unit, mark: &dyn Fn(&Rate) -> Mark| {
-        CONCURRENCIES.map(|concurrency| Panel {
-            title: title(concurrency),
-            unit,
-            scale: Scale::Logarithmic,
-            rows: rows_at(results, concurrency, mark),
-            target: None,
-        })
-    };
-    let at_once = |concurrency| match concurrency {
-        1 => "one caller".to_owned(),
+fn format_callers(concurrency: usize) -> String {
+    match concurrency {
+        1 => "1 caller".to_owned(),
         many => format!("{many} callers"),
+    }
+}
+
+fn find_rate(results: &BenchResults, name: &str, concurrency: usize) -> Option<f64> {
+    let system = results.systems.iter().find(|system| system.name == name)?;
+    Some(system.rate_at(concurrency)?.workflows_per_second.median)
+}
+
+/// The mark if one of these systems had noisy runs.
+fn noise_mark(results: &BenchResults, names: &[&str], concurrency: usize) -> &'static str {
+    let is_noisy = |system: &SystemResult| {
+        names.contains(&&*system.name)
+            && system
+                .rate_at(concurrency)
+                .is_some_and(|rate| rate.noisy_runs > 0)
     };
-    let peers = panels(&at_once, "lives/s", &|rate| Mark::Point {
-        at: rate.lives_per_second.median,
-        from: rate.lives_per_second.least,
-        to: rate.lives_per_second.most,
+    if results.systems.iter().any(is_noisy) {
+        NOISY_MARK
+    } else {
+        ""
+    }
+}
+
+fn find_best_peer(results: &BenchResults, concurrency: usize) -> Option<(&SystemResult, f64)> {
+    results
+        .systems
+        .iter()
+        .filter(|system| system.kind == SystemKind::Peer)
+        .filter_map(|system| {
+            let rate = system.rate_at(concurrency)?;
+            Some((system, rate.workflows_per_second.median))
+        })
+        .max_by(|(_, first), (_, second)| first.total_cmp(second))
+}
+
+/// The charts' file names, titles and panels.
+fn make_charts(results: &BenchResults) -> [(&'static str, &'static str, Vec<ChartPanel>); 3] {
+    let make_panels = |unit, make_mark: &dyn Fn(&WorkflowRate) -> ChartMark| {
+        let make_panel = |concurrency| ChartPanel {
+            title: format_callers(concurrency),
+            unit,
+            scale: AxisScale::Logarithmic,
+            rows: make_rows(results, concurrency, make_mark),
+            target: None,
+        };
+        CONCURRENCIES.map(make_panel).into()
+    };
+    let throughput = make_panels("workflows/s", &|rate| ChartMark::Dot {
+        value: rate.workflows_per_second.median,
+        min: rate.workflows_per_second.min,
+        max: rate.workflows_per_second.max,
     });
-    let latency = panels(&at_once, "ms", &|rate| Mark::Range {
-        from: rate.latency_ms.p5,
-        middle: rate.latency_ms.p50,
-        to: rate.latency_ms.p95,
-        far: rate.latency_ms.p99,
+    let latency = make_panels("ms", &|rate| ChartMark::Range {
+        low: rate.latency_ms.p5,
+        median: rate.latency_ms.p50,
+        high: rate.latency_ms.p95,
+        extreme: rate.latency_ms.p99,
     });
-    let growth = Panel {
-        title: "a claim, a status, a page of the list; the dashed line is the target".to_owned(),
-        unit: "times",
-        scale: Scale::Linear,
+    let growth = ChartPanel {
+        title: "claim, status and list page; the dashed line is the target".to_owned(),
+        unit: "ratio",
+        scale: AxisScale::Linear,
         rows: results
             .growth
-            .measured()
+            .value()
             .into_iter()
             .flatten()
-            .map(|row| svg::Row {
-                label: row.what.clone(),
-                tone: Tone::Own,
-                mark: Mark::Bar { to: row.ratio },
+            .map(|row| ChartRow {
+                label: row.operation.clone(),
+                kind: SystemKind::Planwright,
+                mark: Some(ChartMark::Bar { value: row.ratio }),
             })
             .collect(),
         target: Some(1.5),
@@ -354,53 +385,52 @@ fn charts_of(results: &Results) -> [(&'static str, String); 3] {
     [
         (
             "peers.svg",
-            svg::draw("Durable three-phase lives per second (logarithmic)", &peers),
+            "Durable three-phase workflows per second (logarithmic)",
+            throughput,
         ),
         (
             "latency.svg",
-            svg::draw(
-                "Milliseconds of a life: 5 % to 95 %, the median, and 99 % (logarithmic)",
-                &latency,
-            ),
+            "Milliseconds per workflow: 5 % to 95 %, the median, and 99 % (logarithmic)",
+            latency,
         ),
         (
             "growth.svg",
-            svg::draw(
-                "Cost among 1,000,000 plans, in costs among 1,000",
-                &[growth],
-            ),
+            "Cost with 1,000,000 plans, divided by the cost with 1,000",
+            vec![growth],
         ),
     ]
 }
 
-fn rows_at(results: &Results, concurrency: usize, mark: &dyn Fn(&Rate) -> Mark) -> Vec<Row> {
-    let mut contenders: Vec<&Measured> = results.contenders.iter().collect();
-    let rate = |one: &Measured| {
-        one.at(concurrency)
-            .map_or(0.0, |rate| rate.lives_per_second.median)
+/// One row per system, fastest first.
+fn make_rows(
+    results: &BenchResults,
+    concurrency: usize,
+    make_mark: &dyn Fn(&WorkflowRate) -> ChartMark,
+) -> Vec<ChartRow> {
+    let mut systems: Vec<&SystemResult> = results.systems.iter().collect();
+    let rate = |system: &SystemResult| {
+        system
+            .rate_at(concurrency)
+            .map_or(0.0, |rate| rate.workflows_per_second.median)
     };
-    contenders.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
-    contenders
+    systems.sort_by(|first, second| rate(second).total_cmp(&rate(first)));
+    systems
         .into_iter()
-        .map(|one| Row {
-            label: one.label.clone(),
-            tone: match one.kind.as_str() {
-                "own" => Tone::Own,
-                "limit" => Tone::Limit,
-                _ => Tone::Peer,
-            },
-            mark: one.at(concurrency).map_or(Mark::Absent, mark),
+        .map(|system| ChartRow {
+            label: system.label.clone(),
+            kind: system.kind,
+            mark: system.rate_at(concurrency).map(make_mark),
         })
         .collect()
 }
 
-/// A reason within a table: on one line, without what would end its cell.
-fn cell(why: &str) -> String {
-    let words: Vec<&str> = why.split_whitespace().collect();
+/// Fits a reason into a table cell: one line, no `|`, limited length.
+fn format_reason(reason: &str) -> String {
+    let words: Vec<&str> = reason.split_whitespace().collect();
     words
         .join(" ")
         .replace('|', "/")
         .chars()
-        .take(160)
+        .take(MAX_REASON_LENGTH)
         .collect()
 }

@@ -1,29 +1,31 @@
-//! What was measured, as it is kept in `bench/results`. A figure that was not measured is not a number
-//! but the reason why.
+//! The measurements of a run, as stored in `bench/results`. A value that could not be measured is stored with the reason.
+//!
+//! Fields keep their old names in JSON, so that stored results stay readable.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A whole run.
+use super::systems::SystemKind;
+
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Results {
+pub struct BenchResults {
     pub date: String,
-    pub machine: Machine,
-    /// Runs of which each figure is the median.
+    pub machine: MachineInfo,
+    /// How many runs each median is taken from.
     pub runs: usize,
     pub versions: BTreeMap<String, String>,
-    /// Microseconds until a page was on the disk, over all probes.
-    pub fsync_us: Spread,
-    pub contenders: Vec<Measured>,
-    pub cold_start: Outcome<Vec<ColdStart>>,
-    pub growth: Outcome<Vec<Growth>>,
+    /// Microseconds to write and sync one page, over all samples of the disk.
+    pub fsync_us: ValueSpread,
+    #[serde(rename = "contenders")]
+    pub systems: Vec<SystemResult>,
+    pub cold_start: Measurement<Vec<ColdStartTimes>>,
+    pub growth: Measurement<Vec<GrowthRatio>>,
 }
 
-/// Where it was measured.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineInfo {
     pub processor: String,
     pub cores: usize,
     pub memory_gb: f64,
@@ -31,116 +33,119 @@ pub struct Machine {
     pub file_system: String,
 }
 
-/// A figure, or why there is none.
+/// A value, or the reason why it was not measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome<T> {
+pub enum Measurement<T> {
     Measured(T),
-    Absent(String),
+    #[serde(rename = "absent")]
+    NotMeasured(String),
 }
 
-impl<T> Outcome<T> {
-    pub fn measured(&self) -> Option<&T> {
+impl<T> Measurement<T> {
+    pub fn value(&self) -> Option<&T> {
         match self {
-            Self::Measured(figure) => Some(figure),
-            Self::Absent(_) => None,
+            Self::Measured(value) => Some(value),
+            Self::NotMeasured(_) => None,
         }
     }
 }
 
-impl<T> From<Result<T, String>> for Outcome<T> {
+impl<T> From<Result<T, String>> for Measurement<T> {
     fn from(result: Result<T, String>) -> Self {
         match result {
-            Ok(figure) => Self::Measured(figure),
-            Err(why) => Self::Absent(why),
+            Ok(value) => Self::Measured(value),
+            Err(reason) => Self::NotMeasured(reason),
         }
     }
 }
 
-/// One contender.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub struct SystemResult {
     pub name: String,
     pub label: String,
-    pub kind: String,
+    pub kind: SystemKind,
     pub version: String,
     pub note: String,
-    pub throughput: Vec<Throughput>,
-    pub idle: Outcome<Idle>,
+    pub throughput: Vec<ThroughputResult>,
+    pub idle: Measurement<IdleLatency>,
 }
 
-impl Measured {
-    pub fn at(&self, concurrency: usize) -> Option<&Rate> {
+impl SystemResult {
+    pub fn rate_at(&self, concurrency: usize) -> Option<&WorkflowRate> {
         let throughput = self
             .throughput
             .iter()
             .find(|throughput| throughput.concurrency == concurrency)?;
-        throughput.rate.measured()
+        throughput.rate.value()
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Throughput {
+pub struct ThroughputResult {
     pub concurrency: usize,
-    pub rate: Outcome<Rate>,
+    pub rate: Measurement<WorkflowRate>,
 }
 
-/// Lives per second, and how long one took.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Rate {
-    pub lives_per_second: Spread,
-    /// How many of the runs had a busy machine or a slow disk around them, even when repeated.
+pub struct WorkflowRate {
+    #[serde(rename = "lives_per_second")]
+    pub workflows_per_second: ValueSpread,
+    /// How many of the runs stayed noisy even when repeated.
     pub noisy_runs: usize,
-    pub latency_ms: Quantiles,
+    pub latency_ms: LatencyQuantiles,
 }
 
-/// Milliseconds from asking an idle contender until the first step ran.
+/// Milliseconds from a request to an idle system until the workflow's first step runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Idle {
-    pub wait_ms: Quantiles,
-    /// The same where whoever asks is another process, if that makes a difference.
-    pub across_ms: Option<Quantiles>,
+pub struct IdleLatency {
+    pub wait_ms: LatencyQuantiles,
+    /// The same if another process makes the request, for systems where that makes a difference.
+    #[serde(rename = "across_ms")]
+    pub cross_process_ms: Option<LatencyQuantiles>,
 }
 
-/// A command line's start to end, in milliseconds.
+/// Milliseconds from a command's start to its exit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ColdStart {
-    pub what: String,
-    pub planwright_ms: Spread,
-    pub python_ms: Spread,
+pub struct ColdStartTimes {
+    #[serde(rename = "what")]
+    pub command: String,
+    pub planwright_ms: ValueSpread,
+    pub python_ms: ValueSpread,
 }
 
-/// What something costs among a million plans, in what it costs among a thousand.
+/// The cost of an operation with a million plans, divided by its cost with a thousand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Growth {
-    pub what: String,
+pub struct GrowthRatio {
+    #[serde(rename = "what")]
+    pub operation: String,
     pub ratio: f64,
 }
 
-/// The median, and what it lies between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct ValueSpread {
     pub median: f64,
-    pub least: f64,
-    pub most: f64,
+    #[serde(rename = "least")]
+    pub min: f64,
+    #[serde(rename = "most")]
+    pub max: f64,
 }
 
-impl Spread {
-    /// Of figures of which there is at least one.
-    pub fn of(figures: &[f64]) -> Self {
-        let mut sorted = figures.to_vec();
+impl ValueSpread {
+    /// Panics if `values` is empty.
+    pub fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         Self {
             median: sorted[sorted.len() / 2],
-            least: sorted[0],
-            most: sorted[sorted.len() - 1],
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
         }
     }
 }
 
-/// A distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
+pub struct LatencyQuantiles {
     pub p5: f64,
     pub p25: f64,
     pub p50: f64,
@@ -149,10 +154,10 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
-impl Quantiles {
-    /// Of figures of which there is at least one.
-    pub fn of(figures: &[f64]) -> Self {
-        let mut sorted = figures.to_vec();
+impl LatencyQuantiles {
+    /// Panics if `values` is empty.
+    pub fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
         Self {
@@ -166,29 +171,29 @@ impl Quantiles {
     }
 }
 
-/// Where the results of the last whole run are kept.
-pub fn path() -> PathBuf {
+/// The results of the last complete run.
+fn results_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results/peers.json")
 }
 
-pub fn load() -> Result<Results, String> {
-    let path = path();
+pub fn load_results() -> Result<BenchResults, String> {
+    let path = results_path();
     let text = std::fs::read_to_string(&path).map_err(|error| {
         format!(
-            "there are no results at {}: {error}; measure first: cargo xtask bench peers",
+            "could not read {}: {error}. To measure, run: cargo xtask bench peers",
             path.display()
         )
     })?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-pub fn save(results: &Results) -> Result<(), String> {
-    let path = path();
+pub fn save_results(results: &BenchResults) -> Result<(), String> {
+    let path = results_path();
     let text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(&path, text + "\n"))
-        .map_err(|error| format!("{} could not be written: {error}", path.display()))
+        .map_err(|error| format!("could not write {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -196,14 +201,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_the_ends() {
-        let spread = Spread::of(&[3.0, 1.0, 2.0]);
-        assert_eq!((spread.least, spread.median, spread.most), (1.0, 2.0, 3.0));
+    fn medians_and_quantiles() {
+        let spread = ValueSpread::of(&[3.0, 1.0, 2.0]);
+        assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.0, 3.0));
         let hundred: Vec<f64> = (0..=100).map(f64::from).collect();
-        let quantiles = Quantiles::of(&hundred);
+        let quantiles = LatencyQuantiles::of(&hundred);
         assert_eq!(
             (quantiles.p5, quantiles.p50, quantiles.p99),
             (5.0, 50.0, 99.0)
         );
+    }
+
+    #[test]
+    fn stored_results_are_readable() {
+        load_results().unwrap();
     }
 }

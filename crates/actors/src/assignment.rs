@@ -1,5 +1,5 @@
-//! What an actor is given: everything it needs to know, as a value it can be handed as JSON. That JSON is
-//! plain: how the store tells texts apart that can be erased is no concern of an actor's.
+//! The assignment that an agent is given, serializable as JSON. In that JSON, erasable texts are
+//! plain strings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,95 +14,86 @@ use crate::Usage;
 /// The work of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Assignment {
-    /// The plan.
     pub plan: PlanId,
-    /// Strategize: decide what to do, change nothing. Execute: do it.
+    /// Strategize: decide what to do and change nothing. Execute: do it.
     pub phase: Phase,
-    /// How often the phase was tried, from 1.
+    /// Starts at 1.
     pub attempt: u32,
-    /// The same for every attempt at this entry into the phase.
+    /// The same for every attempt since the phase was entered.
     pub run_key: String,
-    /// What the plan is for.
     pub goal: String,
-    /// More about it, where the action has it.
+    /// From the action, if it has one.
     pub description: Option<String>,
-    /// The arguments given to the action.
+    /// The arguments of the action.
     #[serde(serialize_with = "plain_arguments")]
     pub arguments: BTreeMap<String, ArgumentValue>,
     /// Nothing may be changed; the result is a report.
     pub read_only: bool,
-    /// Where to work, resource by resource; the first is the working directory.
-    pub sandboxes: Vec<SandboxTold>,
-    /// The rules the result will be judged by.
-    pub rules: Vec<RuleTold>,
-    /// What was decided so far.
+    /// One per resource; the first is the working directory.
+    pub sandboxes: Vec<AssignedSandbox>,
+    /// The rules that the result will be checked against.
+    pub rules: Vec<AssignedRule>,
+    /// The decisions made so far.
     #[serde(serialize_with = "plain_decisions")]
     pub strategy: Vec<DecisionNode>,
-    /// What a person or a rule said about earlier results, oldest first.
+    /// Feedback on earlier results, from people and rules, oldest first.
     pub feedback: Vec<Finding>,
-    /// The feedback this run is for, if it was sent back; also the last of `feedback`.
+    /// The result was sent back; the last of `feedback` says why.
     pub revises: bool,
-    /// Paths that were put back to what they were; leave them alone.
+    /// Paths whose changes were reverted; the agent must not change them again.
     pub dropped: Vec<String>,
-    /// Paths in which a merge left conflicts to be solved.
+    /// Paths in which a merge left conflicts to resolve.
     pub conflicts: Vec<String>,
-    /// What questions asked since the phase was entered were answered with, oldest first.
+    /// Answers to questions asked since the phase was entered, oldest first.
     pub answers: Vec<Finding>,
     /// Why earlier attempts ended or the plan was sent back to strategize, oldest first.
     pub findings: Vec<Finding>,
-    /// What it may use.
     pub limits: AssignmentLimits,
-    /// An earlier run of this actor on this plan, on this host.
+    /// The session of an earlier run of this agent on this plan, on this host.
     pub earlier: Option<EarlierSession>,
 }
 
-/// A sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SandboxTold {
-    /// The plan's resource.
+pub struct AssignedSandbox {
+    /// The plan's name for the resource.
     pub resource: String,
-    /// Its files.
+    /// The working tree.
     pub path: PathBuf,
 }
 
-/// A rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RuleTold {
-    /// Its name.
+pub struct AssignedRule {
     pub name: String,
-    /// What it says.
+    /// The condition, as text.
     pub says: String,
     /// It only warns.
     pub advisory: bool,
 }
 
-/// Something that was said or happened.
+/// A note for the agent: an answer, feedback or an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about: the question of an answer, the category of an error.
+    /// The question of an answer, or the category of an error.
     pub about: String,
-    /// What was said.
     pub text: String,
 }
 
-/// Limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct AssignmentLimits {
-    /// Seconds this run may take.
+    /// How long this run may take.
     pub seconds: Option<u64>,
-    /// Tries of a phase before it waits for a person.
+    /// How many attempts a phase has before it waits for a person.
     pub attempts: u32,
 }
 
-/// An earlier run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EarlierSession {
-    /// The actor's own name for the conversation.
+    /// The agent's own id for the conversation.
     pub session: String,
-    /// What was used for it so far, as far as runs told.
+    /// Reported usage of the session so far.
     #[serde(skip)]
     pub used: Usage,
-    /// Runs since then that told nothing, because their worker was killed. They went on with this conversation.
+    /// Later runs of the session that reported nothing because their worker was killed.
     #[serde(skip)]
     pub lost_runs: Vec<Epoch>,
 }

@@ -1,4 +1,4 @@
-//! Whether a definition can be meant: told when it is given, not when a plan fails on it.
+//! Checks an actor definition when it is registered, so that no plan fails on it later.
 
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
@@ -6,95 +6,48 @@ use plan::time::Span;
 
 use crate::stream;
 
-/// What is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActorDefinitionError {
-    /// There is nothing to start.
     #[error("`{key}` names no program")]
-    NoProgram {
-        /// The key of the definition.
-        key: &'static str,
-    },
-    /// What is started would depend on the plan.
-    #[error("`{key}` starts with `{word}`: the program itself is not replaced")]
-    PlaceholderAsProgram {
-        /// The key of the definition.
-        key: &'static str,
-        /// The word.
-        word: String,
-    },
-    /// A word that looks as if it were replaced.
-    #[error("`{key}`: `{word}` is replaced by nothing: use {{prompt}}, {{session}} or {{sandbox}}")]
-    UnknownPlaceholder {
-        /// The key of the definition.
-        key: &'static str,
-        /// The word.
-        word: String,
-    },
-    /// Only whole words are replaced.
-    #[error("`{key}`: `{placeholder}` is replaced only as a word of its own, not within `{word}`")]
+    NoProgram { key: &'static str },
+    /// The program must not depend on the plan.
+    #[error("`{key}` starts with `{word}`: the program cannot be a placeholder")]
+    PlaceholderAsProgram { key: &'static str, word: String },
+    /// An argument that looks like a placeholder but is not one.
+    #[error("`{key}`: unknown placeholder `{word}`: use {{prompt}}, {{session}} or {{sandbox}}")]
+    UnknownPlaceholder { key: &'static str, word: String },
+    /// Placeholders are replaced only as whole arguments.
+    #[error("`{key}`: `{placeholder}` must be a separate argument, not part of `{word}`")]
     PlaceholderInsideWord {
-        /// The key of the definition.
         key: &'static str,
-        /// What would be replaced.
         placeholder: &'static str,
-        /// The word.
         word: String,
     },
-    /// Only a resumed conversation has a name.
-    #[error("`{key}`: `{{session}}` is known only in `resume`")]
-    SessionOutsideResume {
-        /// The key of the definition.
-        key: &'static str,
-    },
-    /// It could not be passed on.
-    #[error("`{key}` holds a NUL character")]
-    NulCharacter {
-        /// The key of the definition.
-        key: &'static str,
-    },
-    /// No variable can be called that.
-    #[error("`{key}`: `{name}` is no name of a variable: use letters, digits and `_`")]
-    InvalidVariableName {
-        /// The key of the definition.
-        key: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// These are Planwright's to set.
-    #[error("`{key}`: `{name}` is set by Planwright and cannot be given")]
-    ReservedVariable {
-        /// The key of the definition.
-        key: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// It would mean another place for everybody who starts it.
+    /// Only a resumed session has an id.
+    #[error("`{key}`: `{{session}}` can be used only in `resume`")]
+    SessionOutsideResume { key: &'static str },
+    /// A NUL cannot be passed to a program.
+    #[error("`{key}` contains a NUL character")]
+    NulCharacter { key: &'static str },
+    #[error("`{key}`: `{name}` is not a variable name: use letters, digits and `_`")]
+    InvalidVariableName { key: &'static str, name: String },
+    #[error("`{key}`: `{name}` is set by Planwright and cannot be defined here")]
+    ReservedVariable { key: &'static str, name: String },
+    /// A relative path would depend on the working directory.
     #[error("`{key}`: `{path}` is relative: start it with `/` or `~/`")]
-    RelativePath {
-        /// The key of the definition.
-        key: &'static str,
-        /// The path.
-        path: String,
-    },
-    /// It holds what no actor may reach.
-    #[error("`{key}`: `{path}` holds everything: name what is needed in it")]
-    PathTooBroad {
-        /// The key of the definition.
-        key: &'static str,
-        /// The path.
-        path: String,
-    },
-    /// Its calls cannot be seen.
-    #[error("`guards` see the calls of agents that tell of them: `output` must not be text")]
+    RelativePath { key: &'static str, path: String },
+    /// The path contains files that no agent may access.
+    #[error("`{key}`: `{path}` is too broad: list the paths inside it that are needed")]
+    PathTooBroad { key: &'static str, path: String },
+    /// With text output, tool calls cannot be seen.
+    #[error("`guards` need an agent that reports its tool calls: `output` must not be text")]
     GuardsWithTextOutput,
-    /// Nothing can be done in it.
-    #[error("`timeout` is a length of time greater than zero")]
+    #[error("`timeout` must be greater than zero")]
     ZeroTimeout,
 }
 
 impl ActorDefinitionError {
-    /// The key of the definition that it is about.
+    /// The key of the definition that the error is about.
     pub fn key(&self) -> &'static str {
         match self {
             Self::NoProgram { key }
@@ -113,12 +66,12 @@ impl ActorDefinitionError {
     }
 }
 
-/// Words that are replaced.
+/// Arguments that are replaced when the program is started.
 pub(crate) const PROMPT_PLACEHOLDER: &str = "{prompt}";
 pub(crate) const SESSION_PLACEHOLDER: &str = "{session}";
 pub(crate) const SANDBOX_PLACEHOLDER: &str = "{sandbox}";
 
-/// Is a definition one that can be run?
+/// Checks that a definition can be run.
 pub fn check_definition(definition: &ActorDefinition) -> Result<(), ActorDefinitionError> {
     match &definition.kind {
         ActorKind::Human { timeout } => check_timeout(*timeout),
@@ -197,7 +150,7 @@ fn check_words(key: &'static str, words: &[String]) -> Result<(), ActorDefinitio
     Ok(())
 }
 
-/// `{word}`, as nobody writes it who means the braces; `{}` and JSON are meant.
+/// Is this `{word}`? `{}` and JSON are meant literally.
 fn looks_like_placeholder(word: &str) -> bool {
     word.strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'))
@@ -227,14 +180,20 @@ fn check_variable_name(key: &'static str, name: &str) -> Result<(), ActorDefinit
 
 fn check_path(key: &'static str, path: &str) -> Result<(), ActorDefinitionError> {
     refuse_nul(key, path)?;
-    let given = path.to_owned();
+    let path_text = path.to_owned();
     if !path.starts_with('/') && path != "~" && !path.starts_with("~/") {
-        return Err(ActorDefinitionError::RelativePath { key, path: given });
+        return Err(ActorDefinitionError::RelativePath {
+            key,
+            path: path_text,
+        });
     }
     if path.split('/').all(|part| matches!(part, "" | "." | "~"))
         || path.split('/').any(|part| part == "..")
     {
-        return Err(ActorDefinitionError::PathTooBroad { key, path: given });
+        return Err(ActorDefinitionError::PathTooBroad {
+            key,
+            path: path_text,
+        });
     }
     Ok(())
 }

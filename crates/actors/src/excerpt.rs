@@ -1,14 +1,14 @@
-//! Text of unknown length in bounded memory, and texts that fit in a line.
+//! Keeps texts of unknown length in bounded memory, and shortens texts to one line.
 
 use std::collections::VecDeque;
 
-/// Bytes kept of the beginning, and of the end.
+/// How many bytes are kept of the beginning, and of the end.
 const MAX_BYTES_PER_END: usize = 32 * 1024;
 
-/// Longest line shown of a run, in characters.
+/// The longest line shown of a run.
 const MAX_LINE_CHARS: usize = 200;
 
-/// The beginning and the end of a text, with what lies between them left out.
+/// The beginning and the end of a text; the middle is omitted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TextExcerpt {
     head: String,
@@ -43,11 +43,11 @@ impl TextExcerpt {
         self.head.trim().is_empty() && self.tail.iter().all(u8::is_ascii_whitespace)
     }
 
-    /// The text, trimmed.
+    /// The text, trimmed, with a note about omitted bytes.
     pub(crate) fn to_text(&self) -> String {
         let (front, back) = self.tail.as_slices();
         let tail = [front, back].concat();
-        // What was dropped may have ended within a character.
+        // The omitted part may end within a character.
         let start = tail.iter().position(|byte| !is_utf8_continuation(*byte));
         let tail = String::from_utf8_lossy(&tail[start.unwrap_or(tail.len())..]);
         let whole = if self.omitted_bytes == 0 {
@@ -61,7 +61,7 @@ impl TextExcerpt {
         whole.trim().to_owned()
     }
 
-    /// The last lines, at most so many bytes of them.
+    /// The last lines, at most `max_bytes`.
     pub(crate) fn last_lines(&self, max_bytes: usize) -> String {
         let text = self.to_text();
         let start = text.ceil_char_boundary(text.len().saturating_sub(max_bytes));
@@ -77,8 +77,8 @@ fn is_utf8_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// What a text says in one line that a terminal only shows: no escapes, no control characters, none that
-/// turn the direction of writing. None if that leaves nothing.
+/// Reduces a text to one line that is safe to print: no escape sequences, no control characters, no
+/// direction marks. `None` if nothing is left.
 pub(crate) fn to_single_line(text: &str) -> Option<String> {
     let mut line = String::new();
     let mut length = 0;
@@ -112,7 +112,7 @@ pub(crate) fn to_single_line(text: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// A text of several lines that a terminal only shows, as [`one_line`] is one of one.
+/// Makes a text of several lines safe to print, like [`to_single_line`].
 pub(crate) fn strip_control_chars(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -127,7 +127,7 @@ pub(crate) fn strip_control_chars(text: &str) -> String {
     plain
 }
 
-/// The rest of what began with ESC: of a sequence up to its final letter, of a title up to its bell.
+/// Skips the rest of an escape sequence: up to its final letter, or the bell after a title.
 fn skip_escape(chars: &mut std::str::Chars<'_>) {
     match chars.next() {
         Some('[') => {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_text_is_kept_whole() {
+    fn short_text_is_kept_completely() {
         let mut excerpt = TextExcerpt::default();
         assert!(excerpt.is_blank());
         excerpt.push("one\n");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_keeps_its_beginning_and_end() {
+    fn long_text_keeps_its_beginning_and_end() {
         let mut excerpt = TextExcerpt::default();
         for number in 0..100_000 {
             excerpt.push(&format!("é {number}\n"));
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn to_single_line_strips_escapes_and_control_chars() {
-        let check = |given: &str, expected: Option<&str>| {
-            assert_eq!(to_single_line(given).as_deref(), expected, "{given:?}");
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(to_single_line(text).as_deref(), expected, "{text:?}");
         };
         check("", None);
         check(" \t\r\n\u{1b}[0m", None);

@@ -1,22 +1,21 @@
-//! What surrounds Planwright itself, passed in by the program that has it: this crate reads no environment.
+//! The environment of Planwright itself, passed in by the binary. This crate reads no environment.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The surroundings of the worker.
+/// The environment of the worker process.
 #[derive(Debug, Clone, Default)]
 pub struct HostEnv {
-    /// Its environment. What of it an actor gets is decided by name.
+    /// All variables. Which of them an agent gets is decided by name.
     pub environment: Vec<(OsString, OsString)>,
-    /// The user's home directory, which `~` stands for.
+    /// The user's home directory, for `~`.
     pub home: Option<PathBuf>,
-    /// What no confined actor reaches, whatever its definition says, but for its own sandboxes and run:
-    /// Planwright's home, and the store if it lies elsewhere.
+    /// Paths that a confined agent cannot access, whatever its definition says, except its
+    /// sandboxes and run directory: Planwright's home, and the store if it is elsewhere.
     pub out_of_reach: Vec<PathBuf>,
 }
 
 impl HostEnv {
-    /// A variable.
     pub(crate) fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment
             .iter()
@@ -24,13 +23,13 @@ impl HostEnv {
             .map(|(_, value)| value.as_os_str())
     }
 
-    /// Where programs are looked for.
+    /// The search path for programs.
     pub(crate) fn path(&self) -> &OsStr {
         self.variable("PATH")
             .unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"))
     }
 
-    /// A path of a definition. None if it is one of the home directory's and there is none.
+    /// Expands `~/` in a path of a definition. `None` if there is no home directory.
     pub(crate) fn expand(&self, path: &str) -> Option<PathBuf> {
         match path.strip_prefix("~/") {
             Some(below) => Some(self.home.as_ref()?.join(below)),

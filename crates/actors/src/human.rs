@@ -1,19 +1,18 @@
-//! A person as an actor: asked, and done once they answered.
+//! A person as an actor: asks a question and is done once it is answered.
 
 use plan::time::Span;
 use plan::{Phase, PlanId};
 
 use crate::{Actor, Assignment, Report, ReportOutcome, Workplace};
 
-/// Asks a person.
 #[derive(Debug, Clone, Default)]
 pub struct HumanActor {
-    /// How long they have to answer.
+    /// How long the person has to answer.
     pub timeout: Option<Span>,
 }
 
 impl Actor for HumanActor {
-    /// The answers of an assignment are those since its phase was entered, so the last is to this.
+    /// `answers` has only answers since the phase was entered, so the last one is to this question.
     fn work(&self, assignment: &Assignment, _workplace: &Workplace<'_>) -> Report {
         match assignment.answers.last() {
             Some(answer) => Report {
@@ -33,7 +32,7 @@ fn write_question(assignment: &Assignment) -> String {
     let shell_command = format_shell_command(assignment.plan);
     let mut text = match (assignment.phase, assignment.read_only) {
         (Phase::Strategize, _) => {
-            format!("How shall this be done? {goal}\nAnswer with the strategy.")
+            format!("How should this be done? {goal}\nAnswer with the strategy.")
         }
         (Phase::Execute | Phase::Apply, true) => {
             format!(
@@ -48,11 +47,11 @@ fn write_question(assignment: &Assignment) -> String {
     if assignment.revises
         && let Some(feedback) = assignment.feedback.last()
     {
-        text += &format!("\nIt was sent back with: {}", feedback.text.trim());
+        text += &format!("\nYour result was sent back: {}", feedback.text.trim());
     }
     if !assignment.conflicts.is_empty() {
         text += &format!(
-            "\nSolve the conflicts in: {}",
+            "\nResolve the conflicts in: {}",
             assignment.conflicts.join(", ")
         );
     }

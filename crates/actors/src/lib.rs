@@ -1,8 +1,7 @@
-//! Planwright's actors: whoever does the work of a plan. An [`Assignment`] goes in, a [`Report`] comes
-//! out.
+//! Agents that do the work of a plan: an [`Assignment`] goes in, a [`Report`] comes out.
 //!
-//! An actor sees neither the store nor the plan: this crate cannot reach them. What it says is taken as
-//! a claim; what it did is read from its sandbox by whoever asked for it.
+//! An agent sees neither the store nor the plan, and this crate has no access to them. A report is
+//! only a claim; the caller reads from the sandbox what was done.
 
 mod assignment;
 mod check;
@@ -27,7 +26,7 @@ use plan::ledger::MeteringLevel;
 use sandbox::Supervisor;
 
 pub use assignment::{
-    Assignment, AssignmentLimits, EarlierSession, Finding, RuleTold, SandboxTold,
+    Assignment, AssignmentLimits, EarlierSession, Finding, AssignedRule, AssignedSandbox,
 };
 pub use check::{ActorDefinitionError, check_definition};
 pub use command::{CommandActor, reachable_command_paths};
@@ -39,7 +38,7 @@ pub use prompt::{build_prompt, build_resume_prompt};
 pub use report::{Report, ReportOutcome, Usage};
 pub use workplace::{RunProgress, Stop, Workplace};
 
-/// The actor that a definition describes.
+/// Creates the actor that a definition describes.
 pub fn make_actor(
     definition: &ActorDefinition,
     host_env: &HostEnv,
@@ -55,7 +54,7 @@ pub fn make_actor(
     }
 }
 
-/// What the actor that a definition describes tells of its use.
+/// What usage the actor of a definition reports.
 pub fn metering(definition: &ActorDefinition) -> MeteringLevel {
     match &definition.kind {
         ActorKind::Command(line) => stream::metering_for_output(line.output),
@@ -63,20 +62,19 @@ pub fn metering(definition: &ActorDefinition) -> MeteringLevel {
     }
 }
 
-/// Whoever can do the work of a plan's phase.
+/// Does the work of a plan's phase.
 ///
-/// Called once per run, on a thread of its own. A run that is asked to stop returns soon, with
-/// [`Outcome::Stopped`]; what it did until then stays in the sandbox.
+/// Called once per run, on its own thread. After a stop request, a run returns soon with
+/// [`ReportOutcome::Stopped`]; what it did until then stays in the sandbox.
 pub trait Actor: Send + Sync {
-    /// Does the work.
     fn work(&self, assignment: &Assignment, workplace: &Workplace<'_>) -> Report;
 
-    /// What it tells of its use while it works; so much is set aside for it and enforced.
+    /// What usage it reports while it works; only these budget limits can be enforced during a run.
     fn metering(&self) -> MeteringLevel {
         MeteringLevel::Time
     }
 
-    /// Does it do anything in strategize unless a strategy was asked for?
+    /// Does it do anything in strategize, even if no strategy was requested?
     fn strategizes(&self) -> bool {
         false
     }

@@ -1,11 +1,11 @@
-//! The well-known agents, as actors that need no definition: how each is run without a terminal.
+//! Built-in definitions of well-known agents: how each is run without a terminal.
 //!
-//! An agent works in a private copy whose result is reviewed before it lands, so each is run in the mode
-//! that does not ask. The prompt goes in through standard input where the agent reads it there: it is then
-//! of any length, and no list of processes shows it.
+//! An agent works in a private copy whose result is reviewed before it lands, so each is run in the
+//! mode that does not ask. If the agent reads its prompt from standard input, it gets it there: the
+//! prompt can then have any length and does not show in process listings.
 //!
-//! Deliberately absent: models, budgets and the like. They are the agent's own configuration, which it
-//! reads as always; whoever wants another copies the preset (`actor show NAME`) and changes it.
+//! Models, budgets and the like are deliberately absent. They are the agent's own configuration. To
+//! change a preset, copy it (`actor show NAME`) and edit the copy.
 
 use std::sync::LazyLock;
 
@@ -13,14 +13,13 @@ use plan::ActorDefinition;
 use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
 use plan::guard::ToolGuards;
 
-/// Every preset, by name.
 pub fn all_presets() -> &'static [ActorDefinition] {
     static DEFINITIONS: LazyLock<Vec<ActorDefinition>> =
         LazyLock::new(|| PRESET_SPECS.iter().map(PresetSpec::to_definition).collect());
     &DEFINITIONS
 }
 
-/// The preset of this name, without a namespace.
+/// Finds a preset by its name without a namespace.
 pub fn find_preset(name: &str) -> Option<ActorDefinition> {
     all_presets()
         .iter()
@@ -28,7 +27,7 @@ pub fn find_preset(name: &str) -> Option<ActorDefinition> {
         .cloned()
 }
 
-/// A preset in the words of its table.
+/// A preset as a table of constants.
 struct PresetSpec {
     name: &'static str,
     description: &'static str,
@@ -46,7 +45,7 @@ struct PresetSpec {
 impl PresetSpec {
     fn to_definition(&self) -> ActorDefinition {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let non_empty_words = |given: &[&str]| (!given.is_empty()).then(|| words(given));
+        let non_empty_words = |list: &[&str]| (!list.is_empty()).then(|| words(list));
         let set_env = self.set_env.iter();
         ActorDefinition {
             name: self.name.parse().expect("BUG: a preset has no name"),
@@ -143,10 +142,10 @@ static PRESET_SPECS: &[PresetSpec] = &[
         ],
         readable: &[],
     },
-    // As root it starts only where IS_SANDBOX says that it is in one. That is for the person to say, not
-    // for a preset, because no run is known to be confined beforehand.
+    // As root it starts only if IS_SANDBOX is set. The user must set that, not a preset: before a
+    // run, it is not known to be confined.
     //
-    // In plan mode it would wait for somebody to let it out of it; without that tool it answers.
+    // In plan mode it would wait for a person to approve the plan. Without that tool it answers.
     PresetSpec {
         name: "claude",
         description: "Claude Code, by Anthropic",
@@ -199,8 +198,8 @@ static PRESET_SPECS: &[PresetSpec] = &[
         ],
         readable: &["~/.local/share/claude"],
     },
-    // Its own sandbox mounts file systems, which a confined program cannot: every command it runs would
-    // fail, also in its read-only mode. So it has no command of its own for strategize.
+    // Its own sandbox mounts file systems, which a confined program cannot do: every command it
+    // runs would fail, even in read-only mode. So it has no separate command for strategize.
     PresetSpec {
         name: "codex",
         description: "Codex, by OpenAI",
@@ -250,7 +249,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         writable: &["~/.copilot/"],
         readable: &[],
     },
-    // It asks nothing when run like this, and keeps what it needs in a `.crush` that git ignores.
+    // It asks nothing in this mode, and keeps its data in a `.crush` directory that git ignores.
     PresetSpec {
         name: "crush",
         description: "Crush, by Charm",
@@ -269,7 +268,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         writable: &["~/.config/crush/", "~/.local/share/crush/"],
         readable: &[],
     },
-    // Its stream has the shape of Claude Code's.
+    // Its stream has Claude Code's format.
     PresetSpec {
         name: "cursor-agent",
         description: "Cursor's agent",
@@ -310,8 +309,8 @@ static PRESET_SPECS: &[PresetSpec] = &[
         writable: &["~/.cursor/", "~/.config/cursor/"],
         readable: &["~/.local/share/cursor-agent"],
     },
-    // Without a person its plan mode lets itself out of it, and the work is done. So it has no command of its own
-    // for strategize.
+    // Without a person, it leaves plan mode by itself and does the work. So it has no separate
+    // command for strategize.
     PresetSpec {
         name: "gemini",
         description: "Gemini CLI, by Google",
@@ -342,7 +341,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
             "GOOGLE_CLOUD_LOCATION",
             "GOOGLE_GENAI_USE_VERTEXAI",
         ],
-        // In a directory it was never told to trust it would ask after all.
+        // In a directory that is not trusted, it would ask.
         set_env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
         writable: &["~/.gemini/"],
         readable: &[],
@@ -371,8 +370,8 @@ static PRESET_SPECS: &[PresetSpec] = &[
         ],
         readable: &[],
     },
-    // Run like this it rejects what it would ask about elsewhere, which is little. A conversation of it works in
-    // the directory it began in, wherever it is gone on with, so none is.
+    // In this mode it rejects what it would otherwise ask about, which is little. A session always
+    // works in the directory where it started, so sessions are not resumed.
     PresetSpec {
         name: "opencode",
         description: "OpenCode",
@@ -396,7 +395,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         ],
         readable: &["~/.opencode"],
     },
-    // Its stream has the shape of Claude Code's.
+    // Its stream has Claude Code's format.
     PresetSpec {
         name: "qwen",
         description: "Qwen Code, by Alibaba",

@@ -1,4 +1,4 @@
-//! Finding the program that a command names, the way a shell would.
+//! Finds the program that a command names, like a shell does.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use plan::ActorDefinition;
 use plan::actor::ActorKind;
 
-/// Where the program of an actor is, if it can be started: `path` is a list of directories as in the
-/// variable PATH. None for an actor that starts none, and for a program that lies in the repository.
+/// The path of an actor's program, if it is installed. `search_path` is a list of directories, as
+/// in PATH. `None` for an actor without a program, and for a program in the repository.
 pub fn find_installed_program(
     definition: &ActorDefinition,
     search_path: &OsStr,
@@ -21,26 +21,26 @@ pub fn find_installed_program(
     }
 }
 
-/// The program `name`. One with a slash is taken as it is, from `directory` if it is relative; any other
-/// is the first of its name in the directories of `path`. Relative directories are left out, so that what
-/// is started does not depend on where.
+/// Finds the program `name`. A name with a slash is a path, relative to `directory`. Other names
+/// are looked up in `search_path`. Relative directories in it are skipped, so that the result does
+/// not depend on the working directory.
 pub(crate) fn find_program(
     name: &OsStr,
     search_path: &OsStr,
     directory: Option<&Path>,
 ) -> Option<PathBuf> {
-    let given = Path::new(name);
-    if given.components().count() > 1 || given.is_absolute() {
-        let program = if given.is_absolute() {
-            given.to_owned()
+    let name_path = Path::new(name);
+    if name_path.components().count() > 1 || name_path.is_absolute() {
+        let program = if name_path.is_absolute() {
+            name_path.to_owned()
         } else {
-            directory?.join(given)
+            directory?.join(name_path)
         };
         return is_executable_file(&program).then_some(program);
     }
     std::env::split_paths(search_path)
         .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(given))
+        .map(|directory| directory.join(name_path))
         .find(|program| is_executable_file(program))
 }
 

@@ -1,5 +1,5 @@
-//! An assignment as a text for an agent that reads prose: the task first, then what to do now, then what
-//! is known. What there is nothing to say about is left out.
+//! Formats an assignment as a prompt: the task first, then what to do now, then the context. Empty
+//! sections are skipped.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use plan::decision::DecisionKind;
 
 use crate::{Assignment, Finding};
 
-/// The whole assignment, for an agent that knows nothing of it yet.
+/// The whole assignment, for a new session.
 pub fn build_prompt(assignment: &Assignment) -> String {
     let mut text = String::new();
     push_section(&mut text, "Task", &assignment.goal);
@@ -25,25 +25,25 @@ pub fn build_prompt(assignment: &Assignment) -> String {
         Some((_, earlier)) if assignment.revises => earlier,
         _ => &assignment.feedback,
     };
-    push_notes(&mut text, "Said about earlier results", earlier);
+    push_notes(&mut text, "Feedback on earlier results", earlier);
     push_notes(
         &mut text,
         "Answers to earlier questions",
         &assignment.answers,
     );
-    push_notes(&mut text, "What happened before", &assignment.findings);
+    push_notes(&mut text, "Earlier attempts", &assignment.findings);
     push_closing(&mut text, assignment);
     text
 }
 
-/// What is new, for an agent that goes on with a conversation in which it worked on this before.
+/// What is new, for a session in which the agent worked on this before.
 pub fn build_resume_prompt(assignment: &Assignment) -> String {
     let mut text = String::new();
-    push_section(&mut text, "Task, as before", &assignment.goal);
+    push_section(&mut text, "Task (unchanged)", &assignment.goal);
     push_section(&mut text, "What to do now", phase_instructions(assignment));
     push_paragraph(
         &mut text,
-        "Go on from the files as they are now; they may differ from what you remember.",
+        "Continue from the current files; they may differ from what you remember.",
     );
     push_sandboxes(&mut text, assignment);
     push_run_purpose(&mut text, assignment);
@@ -80,17 +80,17 @@ fn phase_instructions(assignment: &Assignment) -> &'static str {
         (Phase::Execute | Phase::Apply, false) => {
             "Do the task. Change the files in the current directory, which is a private copy: what you \
              leave in them is the result, and a person reviews it before it is brought in. You need not \
-             commit. Do not ask whether to go on. End with a short summary of what you changed."
+             commit. Do not ask whether to continue. End with a short summary of what you changed."
         }
     }
 }
 
-/// What this run is for, where it is not simply the task.
+/// Why this run happens, if it is not the first one.
 fn push_run_purpose(text: &mut String, assignment: &Assignment) {
     if assignment.revises
         && let Some(feedback) = assignment.feedback.last()
     {
-        push_section(text, "Your result was sent back with this", &feedback.text);
+        push_section(text, "Feedback on your result", &feedback.text);
         push_paragraph(
             text,
             "The current directory holds that result. Change it accordingly and leave the rest as it is.",
@@ -99,9 +99,9 @@ fn push_run_purpose(text: &mut String, assignment: &Assignment) {
     if !assignment.conflicts.is_empty() {
         push_section(
             text,
-            "Conflicts to solve",
-            "What the target became meanwhile was merged into these files. Solve every conflict in them \
-             so that both sides' intent holds, and leave no conflict marker:",
+            "Conflicts to resolve",
+            "The target has changed and was merged into these files. Resolve every conflict in them \
+             so that both sides' intent holds, and leave no conflict markers:",
         );
         push_list(text, assignment.conflicts.iter().map(String::as_str));
     }
@@ -109,7 +109,7 @@ fn push_run_purpose(text: &mut String, assignment: &Assignment) {
         push_section(
             text,
             "Leave these alone",
-            "A person took your changes to these paths out. Do not change them again unless you are asked to:",
+            "A person reverted your changes to these paths. Do not change them again unless you are asked to:",
         );
         push_list(text, assignment.dropped.iter().map(String::as_str));
     }
@@ -129,7 +129,7 @@ fn push_arguments(text: &mut String, assignment: &Assignment) {
     );
 }
 
-/// With one there is nothing to say: it is the current directory.
+/// A single sandbox is the current directory and need not be listed.
 fn push_sandboxes(text: &mut String, assignment: &Assignment) {
     if assignment.sandboxes.len() < 2 {
         return;
@@ -148,7 +148,7 @@ fn push_strategy(text: &mut String, assignment: &Assignment) {
         .strategy
         .iter()
         .filter(|node| match node.kind {
-            // The task, the rules and what people said are told in places of their own.
+            // The task, the rules and what people said have their own sections.
             DecisionKind::PromptDefinition
             | DecisionKind::InvariantEnforced
             | DecisionKind::UserIntervention => false,
@@ -164,9 +164,9 @@ fn push_strategy(text: &mut String, assignment: &Assignment) {
         .collect();
     match chosen.as_slice() {
         [] => {}
-        [one] => push_section(text, "Strategy decided on", one),
+        [one] => push_section(text, "Strategy", one),
         several => {
-            push_heading(text, "Strategy decided on");
+            push_heading(text, "Strategy");
             push_list(text, several.iter().copied());
         }
     }
@@ -181,7 +181,7 @@ fn push_rules(text: &mut String, assignment: &Assignment) {
         .rules
         .iter()
         .map(|rule| {
-            let advice = if rule.advisory { " (advice)" } else { "" };
+            let advice = if rule.advisory { " (advisory)" } else { "" };
             format!("{}: {}{advice}", rule.name, rule.says)
         })
         .collect();
@@ -213,7 +213,7 @@ fn push_closing(text: &mut String, assignment: &Assignment) {
     }
     push_paragraph(
         text,
-        "Only if you cannot go on without a person's answer: write {\"outcome\": \"ask\", \"question\": \
+        "Only if you cannot continue without a person's answer: write {\"outcome\": \"ask\", \"question\": \
          \"…\"} to the file that the environment variable PLANWRIGHT_REPORT names, and end.",
     );
 }
@@ -234,10 +234,10 @@ fn push_paragraph(text: &mut String, body: &str) {
     let _ = writeln!(text, "\n{}", body.trim());
 }
 
-/// One item a line, the further lines of each set in.
+/// One item per line; further lines of an item are indented.
 fn push_list<'a>(text: &mut String, items: impl Iterator<Item = &'a str>) {
-    for (place, item) in items.enumerate() {
-        if place == 0 {
+    for (index, item) in items.enumerate() {
+        if index == 0 {
             text.push('\n');
         }
         let _ = writeln!(text, "- {}", item.trim().replace('\n', "\n  "));

@@ -1,4 +1,4 @@
-//! What an actor gives: what it says it did, never what is believed.
+//! The report of a run: what the agent claims, not what is believed.
 
 use plan::decision::ReportedDecision;
 use plan::stage::FailureCategory;
@@ -7,59 +7,49 @@ use serde::Serialize;
 
 use crate::excerpt::TextExcerpt;
 
-/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// How it ended.
     pub outcome: ReportOutcome,
-    /// What was found or done, in its words: in strategize the strategy, in execute a summary.
+    /// In strategize the strategy, in execute a summary, in the agent's words.
     pub summary: Option<String>,
-    /// What was decided.
     pub decisions: Vec<ReportedDecision>,
-    /// What it says it used.
+    /// As reported by the agent.
     pub usage: Usage,
-    /// Lost runs of the same conversation whose use is part of `usage`, because the agent counts by conversation.
+    /// Lost runs whose usage is included in `usage`, because the agent counts per session.
     pub includes_usage_of: Vec<Epoch>,
-    /// Its own name for the conversation, to be resumed later.
+    /// The agent's own id for the session, to resume it later.
     pub session: Option<String>,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportOutcome {
-    /// It is done; in execute the sandbox holds the result.
+    /// In execute, the sandbox has the result.
     Done,
-    /// It failed.
     Failed {
-        /// What sort of failure.
         category: FailureCategory,
         /// What happened, for people.
         message: String,
     },
     /// A person has to answer first.
     NeedsAnswer {
-        /// What.
         question: String,
-        /// Given up after.
+        /// How long to wait for the answer.
         timeout: Option<Span>,
     },
-    /// It was asked to stop, and did.
     Stopped,
 }
 
-/// What a run used, as far as it said so.
+/// Usage as reported by the agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Tokens read.
     pub input_tokens: u64,
-    /// Tokens written.
     pub output_tokens: u64,
     /// Millionths of a US dollar.
     pub cost_micros: u64,
 }
 
 impl Report {
-    /// A run that ended like this and said nothing else.
+    /// A report with only an outcome.
     pub fn with_outcome(outcome: ReportOutcome) -> Self {
         Self {
             outcome,
@@ -71,7 +61,7 @@ impl Report {
         }
     }
 
-    /// A run that is done and says this of it: in strategize the strategy, in execute a summary.
+    /// A successful run: in strategize the strategy, in execute a summary.
     pub fn done(summary: impl Into<String>) -> Self {
         Self {
             summary: Some(summary.into()),
@@ -79,7 +69,6 @@ impl Report {
         }
     }
 
-    /// A run that failed.
     pub fn failed(category: FailureCategory, message: impl Into<String>) -> Self {
         Self::with_outcome(ReportOutcome::Failed {
             category,
@@ -87,7 +76,7 @@ impl Report {
         })
     }
 
-    /// The last of what it said, in a line.
+    /// The end of the summary, in one line.
     pub fn summary_tail(&self) -> Option<String> {
         const MAX_TAIL_BYTES: usize = 500;
         let ending = TextExcerpt::from_text(self.summary.as_deref()?).last_lines(MAX_TAIL_BYTES);

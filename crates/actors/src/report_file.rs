@@ -1,7 +1,8 @@
-//! The report an actor may write down itself, instead of being judged by how it ended.
+//! The report file that an agent may write itself, instead of being judged by its exit code and
+//! output.
 //!
-//! It is read strictly: what cannot be understood is a failure that says why, whatever the exit code was.
-//! A wrapper that reports in vain must not look as if its actor had succeeded.
+//! It is parsed strictly: an invalid report is a failure with a reason, whatever the exit code was.
+//! Otherwise a wrapper with a bug would look as if its agent had succeeded.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,16 +19,16 @@ use crate::secrets::SecretValues;
 use crate::stream::dollars_to_micros;
 use crate::{Report, ReportOutcome, Usage};
 
-/// Longest report that is read.
+/// The longest report that is read.
 const MAX_REPORT_BYTES: u64 = 1024 * 1024;
 
-/// The report in a file, if there is one. A report that cannot be taken is a failure. The file is kept
-/// with the run, and from now on without secrets.
+/// Reads the report file, if there is one. An invalid report is a failure. Secrets are removed from
+/// the file, which is kept with the run.
 pub(crate) fn read_report(path: &Path, secrets: &SecretValues) -> Option<Report> {
     let text = match read_regular_file(path) {
         Ok(text) => text?,
         Err(reason) => {
-            // What cannot be read cannot be searched for what is not to be told.
+            // A file that cannot be read cannot be searched for secrets.
             if !secrets.is_empty() {
                 let _ = std::fs::remove_file(path);
             }
@@ -42,13 +43,13 @@ pub(crate) fn read_report(path: &Path, secrets: &SecretValues) -> Option<Report>
         && let Err(error) = replace_file(path, &redacted)
     {
         return Some(rejected_report(&format!(
-            "its secrets cannot be hidden: {error}"
+            "its secrets cannot be redacted: {error}"
         )));
     }
     Some(parse_report(&redacted).unwrap_or_else(|why| rejected_report(&why)))
 }
 
-/// Puts another text in the place of a file; nothing in its place is followed.
+/// Replaces a file without following a symlink.
 fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::remove_file(path)?;
     let mut options = File::options();
@@ -63,12 +64,12 @@ fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
 fn rejected_report(reason: &str) -> Report {
     Report::failed(
         FailureCategory::Actor,
-        format!("the actor's report cannot be taken: {reason}"),
+        format!("the agent's report is invalid: {reason}"),
     )
 }
 
-/// The actor could put anything in the place of its report: a link to what it cannot read itself, or a
-/// pipe that nobody writes to. Neither is followed.
+/// An agent may put anything in place of its report, such as a symlink to a file that it cannot
+/// read itself, or a pipe without a writer. Neither is followed.
 fn read_regular_file(path: &Path) -> Result<Option<String>, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -132,7 +133,7 @@ fn parse_report(text: &str) -> Result<Report, String> {
     let written: WrittenReport = serde_json::from_str(text).map_err(|error| error.to_string())?;
     check_texts(&written)?;
     let only_with =
-        |key: &str, outcome: &str| Err(format!("`{key}` goes with outcome `{outcome}`"));
+        |key: &str, outcome: &str| Err(format!("`{key}` is only allowed with outcome `{outcome}`"));
     if written.question.is_some() && written.outcome != WrittenOutcome::Ask {
         return only_with("question", "ask");
     }
@@ -150,7 +151,10 @@ fn parse_report(text: &str) -> Result<Report, String> {
         .iter()
         .find(|decision| !decision.kind.is_for_actors())
     {
-        return Err(format!("`{}` is no decision an actor makes", decision.kind));
+        return Err(format!(
+            "`{}` is not a decision for agents to make",
+            decision.kind
+        ));
     }
     let outcome = match written.outcome {
         WrittenOutcome::Done => ReportOutcome::Done,
@@ -174,7 +178,7 @@ fn parse_report(text: &str) -> Result<Report, String> {
         },
     };
     let cost_micros =
-        dollars_to_micros(written.usage.cost_usd).ok_or("`cost_usd` is no amount of money")?;
+        dollars_to_micros(written.usage.cost_usd).ok_or("`cost_usd` is not an amount of money")?;
     Ok(Report {
         outcome,
         summary: written.summary.filter(|summary| !summary.trim().is_empty()),
@@ -189,7 +193,7 @@ fn parse_report(text: &str) -> Result<Report, String> {
     })
 }
 
-/// Every text is one that can be stored.
+/// Checks that every text can be stored.
 fn check_texts(written: &WrittenReport) -> Result<(), String> {
     let own_texts = [
         ("summary", &written.summary),
@@ -197,7 +201,7 @@ fn check_texts(written: &WrittenReport) -> Result<(), String> {
         ("question", &written.question),
         ("session", &written.session),
     ];
-    let own = own_texts
+    let report_texts = own_texts
         .into_iter()
         .filter_map(|(key, text)| Some((key, text.as_ref()?)));
     let decision_texts = written.decisions.iter().flat_map(|decision| {
@@ -207,9 +211,9 @@ fn check_texts(written: &WrittenReport) -> Result<(), String> {
             .chain(&decision.rationale)
             .map(|text| ("decisions", text))
     });
-    for (key, text) in own.chain(decision_texts) {
+    for (key, text) in report_texts.chain(decision_texts) {
         if text.contains('\0') {
-            return Err(format!("`{key}` holds a NUL character"));
+            return Err(format!("`{key}` contains a NUL character"));
         }
         if text.len() > ErasableText::MAX_BYTES {
             return Err(format!("`{key}` is longer than 256 KiB"));
@@ -226,8 +230,8 @@ mod tests {
     use super::*;
 
     fn read_report_text(text: impl AsRef<[u8]>) -> Option<Report> {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("report.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report.json");
         fs::write(&path, text).unwrap();
         read_report(&path, &SecretValues::default())
     }
@@ -239,12 +243,12 @@ mod tests {
             panic!("{report:?}");
         };
         assert_eq!(category, FailureCategory::Actor);
-        let reason = message.strip_prefix("the actor's report cannot be taken: ");
+        let reason = message.strip_prefix("the agent's report is invalid: ");
         assert!(reason.unwrap().contains(expected_reason), "{message}");
     }
 
     #[test]
-    fn a_full_report_is_accepted() {
+    fn full_report_is_accepted() {
         let report = read_report_text(
             r#"{"outcome": "done", "summary": "Did it.", "session": "s",
                 "usage": {"input_tokens": 5, "output_tokens": 6, "cost_usd": 0.25},
@@ -281,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn no_report_is_none() {
+    fn missing_report_is_none() {
         assert!(read_report(Path::new("/nowhere/at/all"), &SecretValues::default()).is_none());
     }
 
     #[test]
-    fn what_is_kept_has_no_secrets() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("report.json");
+    fn kept_file_has_no_secrets() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("report.json");
         let secrets = SecretValues::from_variables([("TOKEN", "s3cr3t-value")].into_iter());
         let written = [
             r#"{"outcome": "done", "summary": "used s3cr3t-value"}"#,
@@ -310,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_report_is_a_failure_that_says_why() {
+    fn invalid_report_fails_with_a_reason() {
         assert_rejected("", "it is empty");
         assert_rejected(" \n", "it is empty");
         assert_rejected(
@@ -333,24 +337,24 @@ mod tests {
         assert_rejected(r#"{"outcome": "ask"}"#, "needs a `question`");
         assert_rejected(
             r#"{"outcome": "done", "question": "?"}"#,
-            "`question` goes with outcome `ask`",
+            "`question` is only allowed with outcome `ask`",
         );
         assert_rejected(
             r#"{"outcome": "done", "timeout": "2h"}"#,
-            "`timeout` goes with outcome `ask`",
+            "`timeout` is only allowed with outcome `ask`",
         );
         assert_rejected(
             r#"{"outcome": "ask", "question": "?", "timeout": "soon"}"#,
-            "`timeout`: `soon` is not a length of time",
+            "`timeout`: `soon` is not a duration",
         );
         assert_rejected(r#"{"outcome": "done", "summary": "a\u0000b"}"#, "NUL");
         assert_rejected(
             r#"{"outcome": "done", "usage": {"cost_usd": -1}}"#,
-            "no amount of money",
+            "not an amount of money",
         );
         assert_rejected(
             r#"{"outcome": "done", "decisions": [{"kind": "user_intervention", "question": "", "choice": ""}]}"#,
-            "`user_intervention` is no decision an actor makes",
+            "`user_intervention` is not a decision for agents to make",
         );
         assert_rejected([0xff, 0xfe], "not UTF-8");
         let large = format!(
@@ -362,11 +366,11 @@ mod tests {
     }
 
     #[test]
-    fn neither_links_nor_other_things_are_followed() {
-        let place = tempfile::tempdir().unwrap();
-        let secret = place.path().join("secret");
+    fn symlinks_and_directories_are_rejected() {
+        let directory = tempfile::tempdir().unwrap();
+        let secret = directory.path().join("secret");
         fs::write(&secret, r#"{"outcome": "done"}"#).unwrap();
-        let path = place.path().join("report.json");
+        let path = directory.path().join("report.json");
         symlink(&secret, &path).unwrap();
         let outcome_text = |report: Option<Report>| format!("{:?}", report.unwrap().outcome);
         assert!(

@@ -1,20 +1,19 @@
-//! The values that an actor was given to use and not to tell. Wherever they turn up in what it writes,
-//! the name of the variable stands in their place.
+//! Secret values that an agent gets in its environment. Wherever they occur in its output, they are
+//! replaced by the variable's name.
 
 use std::borrow::Cow;
 
-/// A shorter value would be found everywhere.
+/// A shorter value would match everywhere.
 const MIN_SECRET_BYTES: usize = 6;
 
-/// A shorter line of a value of several lines is more likely a part of its frame.
+/// A shorter line of a multi-line value is more likely a header or footer.
 const MIN_SECRET_LINE_BYTES: usize = 16;
 
-/// Values to hide, with what is shown in their place.
+/// Pairs of a value and its replacement, longest value first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SecretValues(Vec<(String, String)>);
 
 impl SecretValues {
-    /// The values of these variables.
     pub(crate) fn from_variables<'a>(variables: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut replacements = Vec::new();
         for (name, value) in variables {
@@ -23,7 +22,7 @@ impl SecretValues {
                 if value.len() < min_bytes {
                     return;
                 }
-                // In JSON some of it is written otherwise, and once more otherwise in JSON within it.
+                // JSON escapes some characters, and JSON within JSON escapes them again.
                 let mut form = value.to_owned();
                 for _ in 0..3 {
                     replacements.push((form.clone(), shown.clone()));
@@ -34,19 +33,18 @@ impl SecretValues {
             let value = value.trim();
             hide(value, MIN_SECRET_BYTES);
             if value.contains('\n') {
-                // What is written is looked at line by line.
+                // Output is searched line by line.
                 for line in value.lines() {
                     hide(line.trim(), MIN_SECRET_LINE_BYTES);
                 }
             }
         }
-        // A value that is part of another must not take it apart.
+        // Longest first, so that a value inside another one does not break it up.
         replacements.sort_by(|(one, _), (other, _)| (other.len(), one).cmp(&(one.len(), other)));
         replacements.dedup();
         Self(replacements)
     }
 
-    /// The text without them.
     pub(crate) fn hide_in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for (value, shown) in &self.0 {
@@ -57,8 +55,8 @@ impl SecretValues {
         text
     }
 
-    /// A line that a program wrote, without them. JSON that spells characters out is written plainly
-    /// first: any of them could be.
+    /// Hides secrets in a line of output. JSON with escaped characters is re-encoded first, because
+    /// any character of a secret could be escaped.
     pub(crate) fn hide_in_line<'t>(&self, line: &'t str) -> Cow<'t, str> {
         let has_escapes = line.contains("\\u") || line.contains("\\/");
         if has_escapes
@@ -70,12 +68,11 @@ impl SecretValues {
         self.hide_in_text(line)
     }
 
-    /// Is there nothing to hide?
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes of the longest.
+    /// The length of the longest value in bytes.
     pub(crate) fn longest_len(&self) -> usize {
         self.0.first().map_or(0, |(value, _)| value.len())
     }
@@ -86,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_hidden_wherever_they_stand_and_however_they_are_written() {
+    fn values_are_hidden_in_text_and_in_json() {
         let secrets = SecretValues::from_variables(
             [
                 ("KEY", "sk-12345"),
@@ -97,15 +94,15 @@ mod tests {
             ]
             .into_iter(),
         );
-        let check = |given: &str, expected: &str| assert_eq!(secrets.hide_in_text(given), expected);
+        let check = |text: &str, expected: &str| assert_eq!(secrets.hide_in_text(text), expected);
         check("a sk-12345 b sk-12345", "a [KEY] b [KEY]");
         check("sk-12345-and-more", "[LONGER]");
         check(r#"pass"word\1"#, "[QUOTED]");
         check(r#"{"text": "pass\"word\\1"}"#, r#"{"text": "[QUOTED]"}"#);
         check("12345", "12345");
         check("x MIIEvQIBADANBgkqhkiG", "x [PEM]");
-        let spelt = secrets.hide_in_line(r#"{"text": "sk\u002d12345"}"#);
-        assert_eq!(spelt, r#"{"text":"[KEY]"}"#);
+        let escaped = secrets.hide_in_line(r#"{"text": "sk\u002d12345"}"#);
+        assert_eq!(escaped, r#"{"text":"[KEY]"}"#);
         let nested = serde_json::Value::from(r#"{"text": "pass\"word\\1"}"#).to_string();
         assert!(
             secrets.hide_in_text(&nested).contains("[QUOTED]"),

@@ -1,5 +1,7 @@
-//! What a worker does in one breath: hand in a result and go on with the next phase. As one commit where
-//! that is possible, step by step where it is not.
+//! Submits several commands as one commit: a result together with the claim of the next phase.
+//!
+//! A batch cannot check rules, because rules judge stored state. If rules apply, or a batch is refused for
+//! another reason, the same commands are submitted one by one.
 
 use plan::decide::decide_batch;
 use plan::decision::ReportedDecision;
@@ -10,23 +12,22 @@ use plan::stage::ResultContent;
 use plan::{Command, DecisionRequest, Phase, Plan, Refusal, Span};
 use store::{CommitOutcome, ReadSet, Submission};
 
+use crate::budget::read_grant;
 use crate::judge::GateSubject;
-use crate::means::grant_in_receipt;
 use crate::submit::{CommandTarget, reads_for};
 use crate::{Call, Claim, Lifecycle, LifecycleError, OperationOutcome, UseRequest};
 
-/// What came of going on.
-pub enum WentOn {
-    /// The next phase is claimed.
+/// What happened after a result was submitted.
+pub enum NextPhase {
     Claimed(Box<Claim>),
-    /// The result is in; what comes next waits for somebody else, or for a rule.
+    /// The result is stored. The next phase needs a person, or a rule blocks it.
     Waits(OperationOutcome),
-    /// There was nothing left to do.
+    /// The plan ended: it had nothing to land.
     Landed(OperationOutcome),
 }
 
 impl Lifecycle {
-    /// Makes a plan and claims its first phase.
+    /// Creates a plan and claims its first phase.
     pub fn use_and_start(
         &self,
         request: UseRequest,
@@ -38,12 +39,12 @@ impl Lifecycle {
             self.locate_project_resources(&request.projects)?;
         }
         if call.key.is_some() || !request.projects.is_empty() {
-            // A key belongs to one command; and what a repository's own rules judge has to be stored.
+            // A key belongs to one command, and a repository's own rules can only judge a stored plan.
             let plan_id = self.use_action(request, call)?.plan.id;
             return self.start_strategize(plan_id, owner, lease, call);
         }
         let new = self.new_plan(request.clone());
-        let subject = CommandTarget {
+        let target = CommandTarget {
             plan_id: Some(new.id),
             action: new.action.clone(),
             projects: new.projects.clone(),
@@ -52,9 +53,9 @@ impl Lifecycle {
             Command::Use(new),
             start_command(Phase::Strategize, owner, lease),
         ];
-        match self.submit_in_a_row(&subject, commands, call) {
+        match self.submit_batch(&target, commands, call) {
             Ok(committed) => self.claim_from_commit(committed, call),
-            // Rules are in force: they judge what is stored, so it has to be stored first.
+            // Rules are in force. They judge stored state, so the plan has to be stored first.
             Err(LifecycleError::Refused(Refusal::JudgementStale { .. })) => {
                 let plan_id = self.use_action(request, call)?.plan.id;
                 self.start_strategize(plan_id, owner, lease, &call.follow_up())
@@ -63,8 +64,8 @@ impl Lifecycle {
         }
     }
 
-    /// Strategize without anybody: the goal is the strategy. No sandbox is made for it.
-    pub(crate) fn strategize_at_once(
+    /// Completes strategize without an actor: the goal is the strategy. Creates no sandbox.
+    pub(crate) fn strategize_without_actor(
         &self,
         plan: &Plan,
         owner: &str,
@@ -75,18 +76,18 @@ impl Lifecycle {
         let commands = vec![
             start_command(Phase::Strategize, owner, lease),
             Command::CompleteStrategize {
-                // What the claim right before it will be given.
+                // The epoch that the claim before it in this batch gets.
                 epoch: plan.epoch.next(),
                 decisions: Vec::new(),
             },
         ];
         let submitted = match self.read_targets(plan, Gate::Strategize)?.rules.is_empty() {
-            true => self.submit_in_a_row(&CommandTarget::for_plan(plan), commands, call),
+            true => self.submit_batch(&CommandTarget::for_plan(plan), commands, call),
             false => Err(stale_judgement()),
         };
         match submitted {
             Ok(committed) => return self.read_outcome(committed),
-            // Rules are in force: they judge what is stored.
+            // Rules are in force. They judge stored state, so submit step by step.
             Err(LifecycleError::Refused(Refusal::JudgementStale { .. })) => {}
             Err(error) => return Err(error),
         }
@@ -107,9 +108,9 @@ impl Lifecycle {
         self.complete_strategize(plan.id, epoch, Vec::new(), &call.follow_up())
     }
 
-    /// Claims a phase and sets aside what its holder may use. Execute may be claimed from a strategize that is
-    /// still to begin and is nobody's work. Refused if it takes more than a commit.
-    pub(crate) fn start_with_means(
+    /// Claims a phase and reserves its budget in one commit. Execute may be claimed directly from a queued
+    /// strategize that needs no actor. Refused if this takes more than one commit.
+    pub(crate) fn claim_with_budget(
         &self,
         plan: &Plan,
         phase: Phase,
@@ -118,7 +119,7 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<(Claim, BudgetGrant), LifecycleError> {
-        // Each claim is given the next.
+        // Each claim gets the next epoch.
         let mut epoch = plan.epoch.next();
         let mut commands = Vec::new();
         if plan.phase() != phase {
@@ -143,27 +144,27 @@ impl Lifecycle {
                 budget,
             },
         ]);
-        let committed = self.submit_in_a_row(&CommandTarget::for_plan(plan), commands, call)?;
-        let grant = grant_in_receipt(&committed);
+        let committed = self.submit_batch(&CommandTarget::for_plan(plan), commands, call)?;
+        let grant = read_grant(&committed);
         Ok((self.claim_from_commit(committed, call)?, grant))
     }
 
-    /// Decides commands in a row and commits all of them, or none.
-    fn submit_in_a_row(
+    /// Decides the commands in order and commits all of them, or none.
+    fn submit_batch(
         &self,
-        subject: &CommandTarget,
+        target: &CommandTarget,
         commands: Vec<Command>,
         call: &Call,
     ) -> Result<CommitOutcome, LifecycleError> {
         let reads = commands
             .iter()
-            .map(|command| reads_for(command, subject))
+            .map(|command| reads_for(command, target))
             .fold(ReadSet::default(), ReadSet::merge_with);
         let requests: Vec<DecisionRequest> = commands
             .into_iter()
             .map(|command| DecisionRequest {
                 command,
-                plan_id: subject.plan_id,
+                plan_id: target.plan_id,
                 caller: call.caller.clone(),
                 if_version: None,
             })
@@ -178,12 +179,12 @@ impl Lifecycle {
 }
 
 impl Claim {
-    /// Hands in the strategy and, if nobody has to be asked, claims execute.
-    pub fn complete_strategize_and_go_on(
+    /// Submits the strategy and claims execute, unless a person or a rule has to be asked first.
+    pub fn complete_strategize_and_continue(
         mut self,
         decisions: Vec<ReportedDecision>,
         lease: Span,
-    ) -> Result<WentOn, LifecycleError> {
+    ) -> Result<NextPhase, LifecycleError> {
         let (lifecycle, call, plan_id) =
             (self.lifecycle.clone(), self.call(), self.outcome.plan.id);
         let owner = self.owner();
@@ -199,7 +200,7 @@ impl Claim {
         ];
         let targets = lifecycle.read_targets(&self.outcome.plan, Gate::Execute)?;
         let submitted = match targets.rules.is_empty() {
-            true => lifecycle.submit_in_a_row(
+            true => lifecycle.submit_batch(
                 &CommandTarget::for_plan(&self.outcome.plan),
                 commands,
                 &call,
@@ -208,9 +209,9 @@ impl Claim {
         };
         match submitted {
             Ok(committed) => {
-                // The next claim takes the sandboxes over, which nobody may be in.
-                self.sandbox_holds.clear();
-                return Ok(WentOn::Claimed(Box::new(
+                // The next claim takes over the sandboxes, which requires that their locks are free.
+                self.sandbox_locks.clear();
+                return Ok(NextPhase::Claimed(Box::new(
                     lifecycle.claim_from_commit(committed, &call)?,
                 )));
             }
@@ -222,29 +223,29 @@ impl Claim {
             .execute_plan(plan_id, &call)
             .and_then(|_| lifecycle.start_execute(plan_id, &owner, lease, &call));
         match next {
-            Ok(claim) => Ok(WentOn::Claimed(Box::new(claim))),
-            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => Ok(WentOn::Waits(done)),
+            Ok(claim) => Ok(NextPhase::Claimed(Box::new(claim))),
+            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => Ok(NextPhase::Waits(done)),
             Err(error) => Err(error),
         }
     }
 
-    /// Hands in the result and, if there is nothing to land and nobody has to be asked, takes the plan to
-    /// its end.
-    pub fn complete_execute_and_go_on(
+    /// Submits the result. Also completes the plan if it has nothing to land and no person or rule has to be
+    /// asked.
+    pub fn complete_execute_and_continue(
         self,
         result: &ResultContent,
         lease: Span,
-    ) -> Result<WentOn, LifecycleError> {
+    ) -> Result<NextPhase, LifecycleError> {
         if !self.outcome.plan.resources.is_empty() {
-            return self.complete_execute(result).map(WentOn::Waits);
+            return self.complete_execute(result).map(NextPhase::Waits);
         }
         let (lifecycle, call, plan_id) =
             (self.lifecycle.clone(), self.call(), self.outcome.plan.id);
         let owner = self.owner();
         let commands = self.completion_commands(result, lease);
-        let subject = CommandTarget::for_plan(&self.outcome.plan);
-        match lifecycle.submit_in_a_row(&subject, commands, &call) {
-            Ok(committed) => return lifecycle.read_outcome(committed).map(WentOn::Landed),
+        let target = CommandTarget::for_plan(&self.outcome.plan);
+        match lifecycle.submit_batch(&target, commands, &call) {
+            Ok(committed) => return lifecycle.read_outcome(committed).map(NextPhase::Landed),
             Err(LifecycleError::Refused(_)) => {}
             Err(error) => return Err(error),
         }
@@ -254,15 +255,15 @@ impl Claim {
             .and_then(|_| lifecycle.start_apply(plan_id, &owner, lease, &call))
             .and_then(|claim| claim.complete_apply(Vec::new()));
         match next {
-            Ok(done) => Ok(WentOn::Landed(done)),
-            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => Ok(WentOn::Waits(done)),
+            Ok(done) => Ok(NextPhase::Landed(done)),
+            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => Ok(NextPhase::Waits(done)),
             Err(error) => Err(error),
         }
     }
 
-    /// Charges what was used, hands in the result and takes the plan to its end as one commit. False if that
-    /// takes more than one: there is something to land, rules have to be asked, or a person.
-    pub(crate) fn end_at_once(
+    /// Settles the usage, submits the result and completes the plan in one commit. Returns false if that is
+    /// not possible: there is something to land, or a rule or a person has to be asked.
+    pub(crate) fn complete_plan_in_one_commit(
         &self,
         result: &ResultContent,
         used: BudgetAmount,
@@ -276,14 +277,14 @@ impl Claim {
         let mut commands = vec![Command::Settle { epoch, used }];
         commands.extend(self.completion_commands(result, lease));
         let lifecycle = &self.lifecycle;
-        match lifecycle.submit_in_a_row(&CommandTarget::for_plan(plan), commands, &self.call()) {
+        match lifecycle.submit_batch(&CommandTarget::for_plan(plan), commands, &self.call()) {
             Ok(_) => Ok(true),
             Err(LifecycleError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// From the result of a plan that works on nothing to its end.
+    /// The commands from submitting the result to the end, for a plan without resources.
     fn completion_commands(&self, result: &ResultContent, lease: Span) -> Vec<Command> {
         vec![
             Command::CompleteExecute {
@@ -298,7 +299,7 @@ impl Claim {
             },
             start_command(Phase::Apply, &self.owner(), lease),
             Command::CompleteApply {
-                // What the claim right before it will be given.
+                // The epoch that the claim before it in this batch gets.
                 epoch: self.epoch().next(),
                 landed: Vec::new(),
                 rest: None,
@@ -316,14 +317,14 @@ fn start_command(phase: Phase, owner: &str, lease: Span) -> Command {
     }
 }
 
-/// Nobody has judged it yet.
+/// The refusal that makes a batch fall back to single commands, because rules have to be checked.
 fn stale_judgement() -> LifecycleError {
     LifecycleError::Refused(Refusal::JudgementStale {
         gate: Gate::Strategize,
     })
 }
 
-/// A place for the judgement that is filled in when the plan is read.
+/// A placeholder. `decide_batch` replaces it with a judgement of the plan at that point.
 fn empty_judgement() -> GateJudgement {
     GateJudgement::default()
 }

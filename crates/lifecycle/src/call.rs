@@ -1,9 +1,9 @@
-//! Who calls, and under which conditions.
+//! The caller of an operation, its idempotency key and its conditions.
 
 use actors::Stop;
 use plan::{Caller, PlanVersion};
 
-/// The circumstances of one operation.
+/// Who calls an operation, and under which conditions.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub(crate) caller: Caller,
@@ -13,7 +13,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call on this caller's word.
+    /// A call without a key or conditions.
     pub fn by(caller: Caller) -> Self {
         Self {
             caller,
@@ -23,28 +23,28 @@ impl Call {
         }
     }
 
-    /// Repeating it under the same key does nothing twice, and gives the same answer.
+    /// Makes the call idempotent: a repetition with the same key changes nothing and returns the same receipt.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Only if the plan is at this version.
+    /// Refuses the call unless the plan is at this version.
     #[must_use]
     pub fn if_version(mut self, version: PlanVersion) -> Self {
         self.if_version = Some(version);
         self
     }
 
-    /// What takes its time is given up once this is asked for.
+    /// Aborts slow steps, such as rule checks, when this stop is requested.
     #[must_use]
     pub fn with_stop(mut self, stop: &Stop) -> Self {
         self.stop = Some(stop.clone());
         self
     }
 
-    /// The same caller without key and version, for a follow-up.
+    /// The same caller without key and version, for later steps of one operation.
     pub(crate) fn follow_up(&self) -> Self {
         Self {
             key: None,

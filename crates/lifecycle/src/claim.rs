@@ -1,4 +1,4 @@
-//! A claim: the right to work on a plan's phase, as a value. Nobody handles epochs by hand.
+//! A claim: a held lease as a value, so that callers need not handle epochs.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use sandbox::SharedLock;
 use crate::meter::amount_from_usage;
 use crate::{Call, EnteredSandbox, ExecutionContext, Lifecycle, LifecycleError, OperationOutcome};
 
-/// The right to work on a phase. Handing in a result, failing, asking or releasing consumes it.
+/// The right to work on a phase. Submitting a result, failing, asking or releasing consumes it.
 ///
-/// Dropping it does none of these: the lease runs out and the plan is reclaimed, which counts as an
-/// attempt. A worker that panics on a plan must not get it back for ever.
+/// Dropping it does none of these: the lease expires and the plan is reclaimed, which counts as an
+/// attempt. So a plan that makes its worker panic is not retried forever.
 #[must_use = "a claim that is dropped blocks the plan until its lease expires"]
 pub struct Claim {
     pub(crate) lifecycle: Lifecycle,
@@ -22,11 +22,11 @@ pub struct Claim {
     phase: Phase,
     epoch: Epoch,
     caller: Caller,
-    /// When it was made, by this machine's clock: its lease is to be renewed from then on.
+    /// The time of the claim by the monotonic clock. The first renewal is due relative to it.
     pub(crate) claimed_at: Instant,
     pub(crate) sandboxes: Vec<EnteredSandbox>,
-    /// Nobody else takes the sandboxes over while the claim is there.
-    pub(crate) sandbox_holds: Vec<SharedLock>,
+    /// Locks that keep others from taking over the sandboxes while the claim exists.
+    pub(crate) sandbox_locks: Vec<SharedLock>,
 }
 
 impl Claim {
@@ -42,37 +42,34 @@ impl Claim {
             caller: call.caller.clone(),
             claimed_at: Instant::now(),
             sandboxes: Vec::new(),
-            sandbox_holds: Vec::new(),
+            sandbox_locks: Vec::new(),
             outcome,
         }
     }
 
-    /// The plan as it was claimed.
+    /// The plan as of the claim.
     pub fn plan(&self) -> &Plan {
         &self.outcome.plan
     }
 
-    /// What was answered.
     pub fn outcome(&self) -> &OperationOutcome {
         &self.outcome
     }
 
-    /// Where to work, resource by resource; nowhere for a plan without any.
+    /// One sandbox per resource. Empty for a plan without resources.
     pub fn sandboxes(&self) -> &[EnteredSandbox] {
         &self.sandboxes
     }
 
-    /// The authority.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// The phase that was claimed.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Where changes are recorded while executing.
+    /// The context that records changes during execute.
     pub fn context(&self) -> ExecutionContext {
         ExecutionContext::new(
             self.lifecycle.clone(),
@@ -82,19 +79,17 @@ impl Claim {
         )
     }
 
-    /// Keeps the lease.
     pub fn renew(&self, lease: Span) -> Result<(), LifecycleError> {
         self.lifecycle
             .renew_lease(self.outcome.plan.id, self.epoch, lease, &self.call())
             .map(drop)
     }
 
-    /// Hands in what an actor reports, as a worker does: the strategy or the result if it is done, its failure, its
-    /// question, or the phase itself if it was stopped. One that says it is done and changed nothing has failed: the
-    /// plan that is given back says what became of it.
+    /// Submits an actor's report as a worker does. Depending on its outcome, stores the strategy or the result, fails
+    /// the phase, asks a question, or releases the claim. A report of success without any change fails the phase.
     ///
-    /// What it used is charged if means were set aside for the claim ([`Lifecycle::reserve`]). Landing is no actor's
-    /// work, and a report of it is refused.
+    /// Charges the usage if budget was reserved for the claim ([`Lifecycle::reserve_budget`]). Refused in apply, which
+    /// is not an actor's work.
     pub fn complete(self, report: &Report) -> Result<OperationOutcome, LifecycleError> {
         let (plan_id, call) = (self.outcome.plan.id, self.call());
         let used = amount_from_usage(report.usage, self.held_duration()?);
@@ -103,7 +98,7 @@ impl Claim {
         self.submit_report(report, &call)
     }
 
-    /// Hands in the strategy.
+    /// Submits the strategy.
     pub fn complete_strategize(
         self,
         decisions: Vec<ReportedDecision>,
@@ -116,7 +111,7 @@ impl Claim {
         )
     }
 
-    /// Hands in the result.
+    /// Captures the sandboxes and submits the result.
     pub fn complete_execute(
         self,
         result: &ResultContent,
@@ -125,7 +120,7 @@ impl Claim {
             .complete_execute(self.outcome.plan.id, self.epoch, result, &self.call())
     }
 
-    /// Records that everything landed.
+    /// Records a completed landing on these resources.
     pub fn complete_apply(
         self,
         landed_resources: Vec<String>,
@@ -139,7 +134,7 @@ impl Claim {
         )
     }
 
-    /// Ends the work with an error.
+    /// Ends the claim with a failure.
     pub fn fail(
         self,
         category: FailureCategory,
@@ -154,7 +149,7 @@ impl Claim {
         )
     }
 
-    /// Asks a person.
+    /// Asks a person a question and ends the claim.
     pub fn ask(
         self,
         question: &str,
@@ -169,7 +164,7 @@ impl Claim {
         )
     }
 
-    /// Gives the phase back, as on a clean shutdown.
+    /// Queues the phase again, as on a clean shutdown. Does not count as an attempt.
     pub fn release(self) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle
             .release_lease(self.outcome.plan.id, self.epoch, &self.call())
@@ -179,14 +174,13 @@ impl Claim {
         Call::by(self.caller.clone())
     }
 
-    /// How long ago it was claimed.
+    /// The time since the claim, by the store's clock.
     fn held_duration(&self) -> Result<Duration, LifecycleError> {
         let holder = self.outcome.plan.stage.holder();
         let since = holder.map_or(self.outcome.plan.updated_at, |holder| holder.since);
         Ok(self.lifecycle.store.now()?.span_since(since).as_duration())
     }
 
-    /// The name the holder gave itself.
     pub(crate) fn owner(&self) -> String {
         let holder = self.outcome.plan.stage.holder();
         holder.map_or_else(String::new, |holder| holder.owner.clone())
@@ -205,7 +199,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::UseRequest;
 
-    /// A plan that works on nothing, claimed for this long.
+    /// Creates a plan without resources and claims it.
     pub(crate) fn claim_new_plan(lifecycle: &Lifecycle, lease: Span) -> Claim {
         let ada = Call::by(Caller::Person("ada".to_owned()));
         let request = UseRequest {

@@ -1,4 +1,4 @@
-//! What the engine does on the way that a person may have to wait for.
+//! Reports slow steps of the engine itself, so that a person knows what they are waiting for.
 
 use std::sync::Arc;
 
@@ -7,25 +7,23 @@ use plan::invariant::Rule;
 
 use crate::Lifecycle;
 
-/// Something that takes its time and is no actor's work.
+/// A slow step that is not an actor's work. Reported just before it begins.
 #[derive(Debug, Clone, Copy)]
 pub enum EngineProgress<'a> {
-    /// A rule is asked.
     CheckingRule(&'a Rule),
-    /// The user's command makes a new sandbox ready.
+    /// The repository's set-up command is about to run in a new sandbox.
     SettingUpSandbox(&'a str),
-    /// This holder lands it, and is waited for.
+    /// Another holder (this name) is landing the plan; the engine waits for it.
     FollowingLanding(&'a str),
 }
 
-/// Hears of it, if anybody does.
 #[derive(Clone, Default)]
 pub(crate) struct ProgressListener(Option<Arc<EngineProgressCallback>>);
 
 type EngineProgressCallback = dyn Fn(&Plan, EngineProgress<'_>) + Send + Sync;
 
 impl Lifecycle {
-    /// Telling somebody what takes its time, just before it begins.
+    /// Calls `listener` just before each slow step.
     #[must_use]
     pub fn with_progress_listener(
         mut self,

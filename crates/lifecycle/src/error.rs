@@ -1,75 +1,61 @@
-//! What an operation can fail with.
+//! Errors of the engine's operations.
 
 use plan::project::HostId;
 use plan::{GateBlocked, Refusal};
 use sandbox::SandboxError;
 use store::{CommitError, StoreError};
 
-/// Why an operation was not carried out, or why that is not known.
+/// Why an operation failed, or why its outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum LifecycleError {
-    /// It is not possible as things are.
+    /// The plan's current state does not allow the operation. Nothing was written.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A gate did not open; the plan is as it was, and why is stored beside it.
+    /// A gate did not open. The plan did not move; the reason is stored with it.
     #[error(transparent)]
     Blocked(GateBlocked),
-    /// The idempotency key was used before, for something else.
     #[error("idempotency key `{key}` was used before with other arguments")]
-    KeyReused {
-        /// The key.
-        key: String,
-    },
-    /// A repository or a directory could not be handled.
+    KeyReused { key: String },
+    /// An operation on a repository, directory or sandbox failed.
     #[error(transparent)]
     Sandbox(SandboxError),
-    /// The plan works on resources, and this engine was given nothing to reach them with.
-    #[error("the plan works on resources, and nothing here can reach them")]
+    /// The plan has resources, but [`Lifecycle::with_local_host`](crate::Lifecycle::with_local_host) was not called.
+    #[error("this engine is not configured to access the plan's resources")]
     NoLocalHost,
-    /// A resource lies on another host.
-    #[error("waiting for host {host}: {resource} lies there")]
-    WaitingForHost {
-        /// Which resource.
-        resource: String,
-        /// Where.
-        host: HostId,
-    },
-    /// A resource is no longer part of its project.
+    /// A resource is registered on another host.
+    #[error("waiting for host {host}, where {resource} is")]
+    WaitingForHost { resource: String, host: HostId },
     #[error("{resource} is no longer part of its project")]
-    ResourceGone {
-        /// Which.
-        resource: String,
-    },
-    /// What landed on a branch of its own is taken back by removing that branch.
-    #[error("it landed on a branch of its own, `{branch}`; there is nothing to merge it out of")]
-    LandedOnBranch {
-        /// Which.
-        branch: String,
-    },
-    /// The rules of a repository cannot be read, so that nobody knows whether they hold.
+    ResourceGone { resource: String },
+    /// The plan landed on its own branch. Delete that branch instead of undoing the plan.
+    #[error(
+        "the plan landed on its own branch, `{branch}`; delete that branch instead of undoing the plan"
+    )]
+    LandedOnBranch { branch: String },
+    /// A repository's rules cannot be read, so the engine cannot tell whether they hold.
     #[error("{0}")]
     UnreadableRules(String),
-    /// It was asked to stop before it had begun to work; the phase was given back.
-    #[error("stopped; the plan waits as it did before")]
+    /// A stop was requested before the operation finished.
+    #[error("stopped; the plan can be continued later")]
     Stopped,
-    /// An expression is no rule.
+    /// The rule cannot be checked, for example because of a syntax error.
     #[error(transparent)]
     InvalidRule(#[from] RuleProblem),
-    /// The store failed; nothing was written.
+    /// The store failed. Nothing was written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store failed while committing; repeat under the same key.
-    #[error("whether it was done could not be learnt: {0}")]
+    /// The store failed during a commit. Repeat the operation with the same key.
+    #[error("the store failed during the commit, so the outcome is unknown: {0}")]
     CommitUnknown(StoreError),
 }
 
 impl LifecycleError {
-    /// Is it only that the store does not answer at this moment?
+    /// Is this a temporary failure of the store?
     pub(crate) fn is_store_unavailable(&self) -> bool {
         matches!(self, Self::Store(error) | Self::CommitUnknown(error) if error.is_transient())
     }
 
-    /// Is it that no room is left, for the store or for sandboxes?
+    /// Did the store or a sandbox run out of disk space?
     pub fn is_out_of_space(&self) -> bool {
         match self {
             Self::Store(error) | Self::CommitUnknown(error) => {
@@ -89,13 +75,13 @@ impl LifecycleError {
         }
     }
 
-    /// An error of reading what was just committed. That the store failed must not be told as "nothing was
-    /// written".
+    /// Converts an error from reading back a commit. `Store` means that nothing was written, which would
+    /// be wrong after a commit.
     pub(crate) fn into_commit_unknown(self) -> Self {
-        match self {
-            Self::Store(error) => Self::CommitUnknown(error),
-            other => other,
-        }
+        let Self::Store(error) = self else {
+            return self;
+        };
+        Self::CommitUnknown(error)
     }
 }
 
@@ -110,7 +96,7 @@ impl From<CommitError> for LifecycleError {
     }
 }
 
-/// Why a text is not an expression that can be judged.
+/// Why a rule cannot be checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleProblem(pub String);

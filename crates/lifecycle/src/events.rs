@@ -1,4 +1,4 @@
-//! Following the log of all plans.
+//! Reads the event log of all plans, and waits for new events.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,14 +7,13 @@ use store::{Cursor, StoredEvent};
 
 use crate::{Lifecycle, LifecycleError};
 
-/// Events are read in pages of this size.
 const EVENT_PAGE_SIZE: usize = 256;
 
-/// Waiting ends with a commit that comes after it began. One that came between looking and waiting is found
-/// by looking again this soon.
+/// The longest single wait. `wait_for_commit` misses a commit between the last read and the start of the
+/// wait, so the log is read again at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Events of all plans from a place in the log on, each exactly once.
+/// Yields the events of all plans after a position in the log, each exactly once.
 pub struct EventStream {
     lifecycle: Lifecycle,
     cursor: Cursor,
@@ -22,7 +21,7 @@ pub struct EventStream {
 }
 
 impl Lifecycle {
-    /// Events after a cursor; [`Cursor::START`] for all there ever were.
+    /// Returns the events after a cursor. [`Cursor::START`] starts at the beginning of the log.
     pub fn events(&self, after: Cursor) -> EventStream {
         EventStream {
             lifecycle: self.clone(),
@@ -33,7 +32,7 @@ impl Lifecycle {
 }
 
 impl EventStream {
-    /// The next event that is there already.
+    /// Returns the next stored event without waiting.
     pub fn next_ready(&mut self) -> Result<Option<StoredEvent>, LifecycleError> {
         if self.buffered.is_empty() {
             let page = self
@@ -46,12 +45,12 @@ impl EventStream {
         Ok(self.buffered.pop_front())
     }
 
-    /// The next event, waiting for one up to `timeout`.
+    /// Returns the next event, waiting up to `timeout` for it.
     pub fn next_within(
         &mut self,
         timeout: Duration,
     ) -> Result<Option<StoredEvent>, LifecycleError> {
-        // A timeout beyond all clocks is none.
+        // A timeout too large for the clock means no deadline.
         let deadline = Instant::now().checked_add(timeout);
         loop {
             if let Some(event) = self.next_ready()? {

@@ -1,8 +1,7 @@
-//! Recording changes while executing.
+//! Records changes during execute.
 //!
-//! The context holds no list of changesets: what is open is in the store, and which one is meant is
-//! resolved in the transaction that writes. Two threads can share a context, or each have one;
-//! there is nothing between them to race on.
+//! The context keeps no list of changesets. Each write resolves its changeset inside its transaction, so
+//! threads can share a context, or each have their own, without races.
 
 use plan::changeset::{ChangesetEntry, Node};
 use plan::command::ChangesetSelector;
@@ -10,7 +9,7 @@ use plan::{ChangesetId, Epoch, PlanId};
 
 use crate::{Call, Lifecycle, LifecycleError};
 
-/// Where the work of one claim records its changes.
+/// Records the changes of one claim.
 #[derive(Clone)]
 pub struct ExecutionContext {
     lifecycle: Lifecycle,
@@ -31,7 +30,7 @@ impl ExecutionContext {
         }
     }
 
-    /// The same context for one unit of work: what it records belongs to that unit's changeset.
+    /// A context for one unit of work. Its changes go to that unit's changeset.
     #[must_use]
     pub fn for_node(&self, node: Node) -> Self {
         Self {
@@ -49,15 +48,15 @@ impl ExecutionContext {
         let id = done
             .receipt
             .changeset
-            .expect("BUG: opening a changeset answers its id");
+            .expect("BUG: the receipt of an opened changeset has its id");
         Ok(ChangesetHandle {
             context: self.clone(),
             changeset_id: id,
         })
     }
 
-    /// Records into the open changeset of this unit of work; without a unit, into the only open
-    /// one. Several open and no unit: refused. Answers where it went.
+    /// Records into the open changeset of this unit of work. Without a unit, records into the only
+    /// open changeset; refused if several are open. Returns the changeset.
     pub fn record_change(&self, entry: ChangesetEntry) -> Result<ChangesetId, LifecycleError> {
         let into = match &self.node {
             Some(node) => ChangesetSelector::Node(node.clone()),
@@ -77,40 +76,38 @@ impl ExecutionContext {
         Ok(done
             .receipt
             .changeset
-            .expect("BUG: recording a change answers its changeset"))
+            .expect("BUG: the receipt of a recorded change has its changeset"))
     }
 }
 
-/// An open changeset. Entries recorded through it belong to it and to no other.
+/// An open changeset. All entries recorded through it belong to it.
 pub struct ChangesetHandle {
     context: ExecutionContext,
     changeset_id: ChangesetId,
 }
 
 impl ChangesetHandle {
-    /// Its id.
     pub fn id(&self) -> ChangesetId {
         self.changeset_id
     }
 
-    /// Records one change.
     pub fn record_change(&self, entry: ChangesetEntry) -> Result<(), LifecycleError> {
         self.context
             .record_into(ChangesetSelector::Changeset(self.changeset_id), entry)
             .map(drop)
     }
 
-    /// Closes it for good.
+    /// Closes the changeset permanently.
     pub fn seal(self) -> Result<(), LifecycleError> {
         let ExecutionContext {
             lifecycle,
-            plan_id: plan,
+            plan_id,
             epoch,
             call,
             ..
         } = &self.context;
         lifecycle
-            .seal_changeset(*plan, *epoch, self.changeset_id, call)
+            .seal_changeset(*plan_id, *epoch, self.changeset_id, call)
             .map(drop)
     }
 }

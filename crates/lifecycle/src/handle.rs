@@ -1,42 +1,37 @@
-//! Handles: how people name plans. A full id, an unambiguous beginning or end of one, or `@`.
+//! Handles, the names of plans for people: a full id, a unique prefix or suffix of one, or `@` for the newest plan.
 
 use plan::PlanId;
 use store::{PlanFilter, StoreError};
 
 use crate::Lifecycle;
 
-/// Shortest end of an id that is shown to people.
+/// The shortest suffix of an id that is shown to people.
 const MIN_HANDLE_LENGTH: usize = 4;
-/// Length of an id.
 const PLAN_ID_LENGTH: usize = 26;
 
-/// Why a handle names no plan.
+/// Why a handle does not identify a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum HandleError {
-    /// It cannot be part of an id.
-    #[error("`{0}` is no plan: a plan is named by its id, the beginning or end of it, or `@`")]
+    /// The text cannot be part of an id.
+    #[error("`{0}` is not a plan: use a plan's id, the beginning or end of it, or `@`")]
     NotAHandle(String),
-    /// No id begins or ends with it.
-    #[error("no plan begins or ends with `{0}`")]
+    #[error("no plan id begins or ends with `{0}`")]
     Unknown(String),
-    /// `@`, and there is no plan.
-    #[error("there is no plan yet")]
+    /// The handle is `@`, but the store has no plans.
+    #[error("there are no plans yet")]
     NoPlans,
-    /// Several do.
-    #[error("`{handle}` names several plans")]
+    #[error("`{handle}` matches several plans")]
     Ambiguous {
-        /// The handle.
         handle: String,
-        /// Some of them.
+        /// At most six of the matching plans.
         plans: Vec<PlanId>,
     },
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Lifecycle {
-    /// The plan a handle names. A whole id is taken at its word.
+    /// Finds the plan that a handle identifies. Does not check whether a full id exists.
     pub fn resolve_handle(&self, handle: &str) -> Result<PlanId, HandleError> {
         if handle == "@" {
             let newest = self.store.list_plans(&PlanFilter::default(), None, 1)?;
@@ -53,7 +48,7 @@ impl Lifecycle {
         if !is_possible_id {
             return Err(HandleError::NotAHandle(handle.chars().take(80).collect()));
         }
-        // A whole id needs no looking for; whoever uses it will say if there is no such plan.
+        // A full id needs no lookup. The operation that uses it reports a missing plan.
         if let Ok(plan_id) = fragment.parse() {
             return Ok(plan_id);
         }
@@ -68,7 +63,7 @@ impl Lifecycle {
         }
     }
 
-    /// The shortest end of a plan's id that names only it; what people are shown.
+    /// The shortest unique suffix of a plan's id, to show to people.
     pub fn short_handle(&self, plan_id: PlanId) -> Result<String, StoreError> {
         let full = plan_id.to_string();
         for length in MIN_HANDLE_LENGTH..PLAN_ID_LENGTH {

@@ -1,11 +1,11 @@
-//! New ids: the one place of the engine that asks for randomness.
+//! Generates ids. The only place in the engine that uses randomness.
 
 use std::sync::Arc;
 
 use plan::{ChangesetId, CommandId, PlanId};
 use store::Clock;
 
-/// Where ids come from: the system, or a test.
+/// Generates ids from a clock and a source of randomness. Tests replace both.
 #[derive(Clone)]
 pub(crate) struct IdGenerator {
     clock: Clock,
@@ -23,9 +23,8 @@ impl IdGenerator {
     pub fn from_system() -> Self {
         Self::new(Clock::default(), || {
             let mut bytes = [0; 16];
-            // Without randomness two machines would make the same ids; there is nothing to fall
-            // back to.
-            getrandom::fill(&mut bytes).expect("the system gives no random numbers");
+            // Without randomness two machines would generate the same ids, so there is no fallback.
+            getrandom::fill(&mut bytes).expect("the operating system provides no random numbers");
             u128::from_be_bytes(bytes)
         })
     }

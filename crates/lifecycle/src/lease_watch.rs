@@ -1,4 +1,4 @@
-//! Watches the leases of others, to tell whether a process that runs on this host still renews its own.
+//! Detects processes on this host that are alive but no longer renew their leases.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use store::PlanRow;
 
 use crate::{Lifecycle, LifecycleError};
 
-/// How long leases were seen unchanged, by the monotonic clock of this process. Wall clocks are not asked: another
-/// process may have a different one.
+/// Measures for how long leases stay unrenewed, with this process's monotonic clock. Wall clocks are not used,
+/// because those of two processes may differ.
 #[derive(Debug)]
 pub struct LeaseWatch {
-    /// How long a lease lasts. All who share a store use the same length.
+    /// All processes that share a store must use the same length.
     lease_length: Span,
     observations: BTreeMap<PlanId, LeaseObservation>,
 }
@@ -28,7 +28,6 @@ struct LeaseObservation {
 }
 
 impl LeaseWatch {
-    /// Has seen no lease yet.
     pub fn new(lease_length: Span) -> Self {
         Self {
             lease_length,
@@ -40,8 +39,9 @@ impl LeaseWatch {
         self.lease_length
     }
 
-    /// How long this lease has not changed, as far as it was watched. A renewal changes when it expires. Between two
-    /// looks at most a third of a lease counts: if the watcher itself did not run, the holder perhaps could not either.
+    /// Returns for how long this lease has been observed without a renewal, which would change its expiry. At most a
+    /// third of a lease counts between two observations: if the watcher itself was suspended, the holder may have been
+    /// too.
     pub(crate) fn unrenewed_for(&mut self, lease: &Lease, now: Instant) -> Span {
         let first_observation = LeaseObservation {
             epoch: lease.epoch,
@@ -58,14 +58,14 @@ impl LeaseWatch {
         {
             *observation = first_observation;
         }
-        let since = now.saturating_duration_since(observation.observed_at);
-        observation.unrenewed_for += since.min(self.lease_length.as_duration() / 3);
+        let elapsed = now.saturating_duration_since(observation.observed_at);
+        observation.unrenewed_for += elapsed.min(self.lease_length.as_duration() / 3);
         observation.observed_at = now;
         let micros = observation.unrenewed_for.as_micros();
         Span(i64::try_from(micros).unwrap_or(i64::MAX))
     }
 
-    /// Forgets the leases of all other plans.
+    /// Forgets all plans except these.
     pub(crate) fn retain_plans(&mut self, plans: &[PlanRow]) {
         self.observations
             .retain(|plan_id, _| plans.iter().any(|row| row.plan.id == *plan_id));
@@ -73,7 +73,7 @@ impl LeaseWatch {
 }
 
 impl Lifecycle {
-    /// What is known here about the process that holds a plan; nothing if nobody holds it. Only looks.
+    /// Checks whether the process that holds a plan runs on this host. Returns nothing if the plan is not held.
     pub fn holder_liveness(&self, row: &PlanRow) -> Result<Option<HolderLiveness>, LifecycleError> {
         let Some(holder) = row.plan.stage.holder() else {
             return Ok(None);
@@ -84,8 +84,8 @@ impl Lifecycle {
         }))
     }
 
-    /// Did the process that holds a plan end without giving it back? Then whoever comes next takes over. Of a holder
-    /// that never signed in here, an expired lease says so.
+    /// Did the holder end without releasing the plan? For a holder that did not register on this host, an expired
+    /// lease counts as ended.
     pub fn is_abandoned(&self, row: &PlanRow, now: Timestamp) -> Result<bool, LifecycleError> {
         Ok(match self.holder_liveness(row)? {
             None | Some(HolderLiveness::Running) => false,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_unrenewed_since_it_was_first_seen_as_it_is() {
+    fn unrenewed_time_counts_from_the_last_observed_renewal() {
         let (mut watch, began) = (LeaseWatch::new(Span::from_seconds(30)), Instant::now());
         let mut unrenewed_seconds = |lease: &Lease, seconds| {
             let span = watch.unrenewed_for(lease, began + Duration::from_secs(seconds));
@@ -121,12 +121,12 @@ mod tests {
         assert_eq!(unrenewed_seconds(&make_lease(1, 5), 0), 0);
         assert_eq!(unrenewed_seconds(&make_lease(1, 5), 8), 8);
         assert_eq!(unrenewed_seconds(&make_lease(1, 5), 16), 16);
-        // Renewed, by whatever clock.
+        // A renewal with a slower clock still counts.
         assert_eq!(unrenewed_seconds(&make_lease(1, 4), 20), 0);
         assert_eq!(unrenewed_seconds(&make_lease(1, 4), 25), 5);
         // Another holder.
         assert_eq!(unrenewed_seconds(&make_lease(2, 4), 30), 0);
-        // The watcher was stopped.
+        // The watcher was suspended: only a third of the lease counts.
         assert_eq!(unrenewed_seconds(&make_lease(2, 4), 3000), 10);
         watch.retain_plans(&[]);
         assert_eq!(watch.unrenewed_for(&make_lease(2, 4), began), Span(0));

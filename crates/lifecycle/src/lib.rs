@@ -1,15 +1,20 @@
 //! Planwright's engine: load, decide, commit.
 //!
-//! [`Lifecycle`] offers the operations of a plan's life on any store. It holds no plan, no action
-//! and no rule: each operation decides on rows read inside the transaction that commits it, so
-//! nothing here can be stale. There is one write path, `submit.rs`.
+//! [`Lifecycle`] offers every operation on a plan, on any store. It caches no plan, action or rule:
+//! each operation decides on rows read inside the transaction that commits it, so nothing is stale.
+//! There is one write path, `submit.rs`.
 //!
 //! Deliberately absent: SQL, printing, the environment, and any `if` about states that the `plan`
-//! crate could answer.
+//! crate can answer.
+
+// A new state, event or command must be a compile error wherever it is matched.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod batch;
+mod budget;
 mod call;
 mod claim;
+mod diagnosis;
 mod engine_progress;
 mod error;
 mod events;
@@ -19,19 +24,18 @@ mod id_generator;
 mod judge;
 mod lease_watch;
 mod local_host;
-mod means;
 mod meter;
 mod operations;
 mod perform;
 mod projects;
 mod reading;
 mod submit;
-mod why;
 mod work;
 
-pub use batch::WentOn;
+pub use batch::NextPhase;
 pub use call::Call;
 pub use claim::Claim;
+pub use diagnosis::{ClaimObstacle, PlanDiagnosis};
 pub use engine_progress::EngineProgress;
 pub use error::{LifecycleError, RuleProblem};
 pub use events::EventStream;
@@ -47,7 +51,6 @@ pub use perform::{
 };
 pub use projects::ForceRemoval;
 pub use submit::{CommandTarget, reads_for};
-pub use why::{ClaimObstacle, PlanDiagnosis};
 pub use work::{
     ActorSet, DEFAULT_LEASE, DriveOutcome, DriveProgress, PlanDriver, Worker, WorkerStats,
 };
@@ -58,7 +61,7 @@ use id_generator::IdGenerator;
 use plan::ledger::GlobalBudget;
 use store::{Clock, Store};
 
-/// The operations of a plan's life, on one store. Cheap to clone; share it between threads.
+/// Every operation on plans, on one store. Cheap to clone; share it between threads.
 #[derive(Clone)]
 pub struct Lifecycle {
     store: Arc<dyn Store>,
@@ -70,12 +73,12 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// The engine on this store.
+    /// Creates an engine that owns its store.
     pub fn open(store: impl Store + 'static) -> Self {
         Self::on(Arc::new(store))
     }
 
-    /// The engine on a store that is shared with others.
+    /// Creates an engine on a shared store.
     pub fn on(store: Arc<dyn Store>) -> Self {
         Self {
             store,
@@ -87,7 +90,7 @@ impl Lifecycle {
         }
     }
 
-    /// With ids from this clock and these random numbers, for tests that want the same each time.
+    /// Generates ids from this clock and these random numbers, for reproducible tests.
     #[must_use]
     pub fn with_ids(
         mut self,
@@ -98,7 +101,7 @@ impl Lifecycle {
         self
     }
 
-    /// The store underneath, for upkeep.
+    /// The underlying store, for maintenance such as migration and backup.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }

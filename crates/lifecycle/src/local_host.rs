@@ -1,5 +1,4 @@
-//! The engine's hands: a workshop on this host. Without them plans that work on nothing still run;
-//! those with resources need somebody who can reach them.
+//! Access to the resources on this host. An engine without it can only run plans that have no resources.
 
 use std::sync::Arc;
 
@@ -9,31 +8,30 @@ use sandbox::{LocalResource, ResourceLocation, Sandboxes};
 
 use crate::{Lifecycle, LifecycleError};
 
-/// A workshop, and the host it stands on.
 #[derive(Debug, Clone)]
 pub struct LocalHost {
-    /// Where sandboxes are made and changes are landed from.
+    /// Creates sandboxes and lands their results.
     pub sandboxes: Sandboxes,
-    /// The host whose resources can be reached from here.
+    /// This host. Only resources registered on it are accessible.
     pub host: HostId,
 }
 
 impl Lifecycle {
-    /// The engine with hands: it makes sandboxes, captures them and lands results.
+    /// Lets the engine create sandboxes, capture their changes and land results on this host.
     #[must_use]
     pub fn with_local_host(mut self, local_host: LocalHost) -> Self {
         self.local_host = Some(Arc::new(local_host));
         self
     }
 
-    /// The hands, where there are any.
+    /// Returns the local host, or [`LifecycleError::NoLocalHost`] if there is none.
     pub fn local_host(&self) -> Result<&LocalHost, LifecycleError> {
         self.local_host
             .as_deref()
             .ok_or(LifecycleError::NoLocalHost)
     }
 
-    /// Where the resources of a plan lie, looked up now; all of them must be on this host.
+    /// Looks up the current location of each of a plan's resources. All must be on this host.
     pub fn locate_resources(&self, plan: &Plan) -> Result<Vec<LocalResource>, LifecycleError> {
         let locations = plan
             .resources
@@ -42,36 +40,35 @@ impl Lifecycle {
         locations.collect()
     }
 
-    /// Where one resource lies.
     pub(crate) fn locate_resource(
         &self,
         resource: &PlanResource,
     ) -> Result<LocalResource, LifecycleError> {
         let project = self.get_project(&resource.project)?;
         let local_host = self.local_host()?;
-        let found =
+        let registered =
             project
                 .resource(&resource.resource)
                 .ok_or_else(|| LifecycleError::ResourceGone {
                     resource: resource.name.clone(),
                 })?;
-        if found.host != local_host.host {
+        if registered.host != local_host.host {
             return Err(LifecycleError::WaitingForHost {
                 resource: resource.name.clone(),
-                host: found.host.clone(),
+                host: registered.host.clone(),
             });
         }
-        let place = match &found.place {
+        let location = match &registered.place {
             ResourcePlace::Git { path, branch } => ResourceLocation::Git {
                 path: path.into(),
-                // Frozen at use: where a change lands must not move under a person who signed it.
+                // The target is frozen at use, so that an approved change cannot land elsewhere.
                 target: resource.target.clone().unwrap_or_else(|| branch.clone()),
             },
             ResourcePlace::Dir { path } => ResourceLocation::Dir { path: path.into() },
         };
         Ok(LocalResource {
             name: resource.name.clone(),
-            location: place,
+            location,
         })
     }
 }

@@ -1,5 +1,4 @@
-//! A meter at a run: what it used so far, beside what it may use. When that is gone, the run is asked to
-//! stop, as it is when its plan is cancelled.
+//! Compares a run's usage with its budget, and requests a stop when the budget is exhausted.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use actors::{Stop, Usage};
 use plan::ledger::{BudgetAllowance, BudgetAmount, BudgetGrant, BudgetUnit};
 
-/// Watches one run.
+/// The usage of one run.
 pub(crate) struct UsageMeter {
     grant: BudgetGrant,
     started_at: Instant,
@@ -20,12 +19,12 @@ pub(crate) struct UsageMeter {
 struct MeterState {
     usage: Usage,
     warned: BTreeSet<BudgetUnit>,
-    /// What was used up, for people.
+    /// The limit that was reached, as a message.
     exceeded: Option<String>,
 }
 
 impl UsageMeter {
-    /// From now on, for a run that looks at this request to stop.
+    /// Starts measuring time. `stop` is requested when the grant is exhausted.
     pub fn new(grant: BudgetGrant, stop: Stop) -> Self {
         Self {
             grant,
@@ -35,39 +34,39 @@ impl UsageMeter {
         }
     }
 
-    /// The run says that it used so much. What is nearly gone now, and was not before?
+    /// Records the run's total usage so far. Returns warnings for limits that are newly near.
     pub fn record_usage(&self, usage: Usage) -> Vec<String> {
         self.lock_state().usage = usage;
         self.check_limits()
     }
 
-    /// Time passes, whatever the run says. What is nearly gone now, and was not before?
+    /// Checks the limits, including elapsed time. Returns warnings for limits that are newly near.
     pub fn check_limits(&self) -> Vec<String> {
         let mut state = self.lock_state();
         let used = self.amount_used(state.usage);
         if state.exceeded.is_none()
             && let Some(allowance) = self.grant.find_exhausted(used)
         {
-            state.exceeded = Some(format!("{} are used up", allowance.format_usage(used)));
+            state.exceeded = Some(format!("limit reached: {}", allowance.format_usage(used)));
             self.stop.request();
         }
         let is_nearly_used_up =
             |allowance: &&BudgetAllowance| allowance.is_nearly_exhausted_by(used);
         let mut warnings = Vec::new();
         for allowance in self.grant.0.iter().filter(is_nearly_used_up) {
-            if state.warned.insert(allowance.means) {
-                warnings.push(format!("{} are used", allowance.format_usage(used)));
+            if state.warned.insert(allowance.unit) {
+                warnings.push(format!("{} used", allowance.format_usage(used)));
             }
         }
         warnings
     }
 
-    /// What was used up, if the run was stopped for it.
+    /// The limit that the run was stopped for, as a message.
     pub fn exceeded_limit(&self) -> Option<String> {
         self.lock_state().exceeded.clone()
     }
 
-    /// What the run used in all, by its last word or, if it had none, by what it said on the way.
+    /// The run's total usage. Uses the last reported progress if the final report has no usage.
     pub fn total_usage(&self, final_usage: Usage) -> BudgetAmount {
         let usage = match final_usage == Usage::default() {
             true => self.lock_state().usage,
@@ -85,7 +84,7 @@ impl UsageMeter {
     }
 }
 
-/// What a run used that took so long.
+/// Combines reported usage and elapsed time.
 pub(crate) fn amount_from_usage(usage: Usage, time: Duration) -> BudgetAmount {
     BudgetAmount {
         cost: usage.cost_micros,

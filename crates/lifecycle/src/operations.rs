@@ -1,4 +1,4 @@
-//! The operations of a plan's life, named as in the reference.
+//! The operations on plans, actions and rules. Each submits one command; names follow the reference.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use plan::judgement::RuleOutcome;
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::stage::{ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
 use plan::takeover;
-use plan::ways::SandboxCleanupPolicy;
+use plan::repository_policy::SandboxCleanupPolicy;
 use plan::{
     Action, ActorDefinition, ChangesetId, Command, CommandReceipt, Epoch, LandingOptions, Phase,
     Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, Refusal,
@@ -25,48 +25,43 @@ use crate::judge::{GateSubject, check_rule};
 use crate::submit::CommandTarget;
 use crate::{Call, Claim, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, SubmitExceptions};
 
-/// What an operation on a plan came to.
+/// The result of an operation on a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationOutcome {
-    /// The plan after it; read anew if the answer was remembered.
+    /// The plan after the operation. Its current state if `repeated` is set.
     pub plan: Plan,
-    /// What was answered.
     pub receipt: CommandReceipt,
-    /// The answer had been given before: under the same key, or to the same holder.
+    /// The operation was already done, under the same key or by the same holder.
     pub repeated: bool,
 }
 
-/// What a plan is made of.
+/// The input for a new plan.
 #[derive(Debug, Clone, Default)]
 pub struct UseRequest {
-    /// The action to use.
     pub action: Option<QualifiedName>,
-    /// What it is for; the action's description if not said.
+    /// Defaults to the action's description.
     pub goal: Option<String>,
-    /// Arguments as `name`, `value`.
+    /// Pairs of name and value.
     pub arguments: Vec<(String, String)>,
-    /// Who works, unless the action says so.
+    /// Used if the action names no actors.
     pub fallback_actors: Option<PlanActors>,
-    /// The profile, whatever the action says.
+    /// Overrides the action's profile.
     pub profile: Option<Profile>,
-    /// How actors are started, as far as that is known.
+    /// Definitions of the actors, frozen into the plan.
     pub definitions: Vec<ActorDefinition>,
-    /// A strategy is to be looked at before execute.
+    /// A person wants to see a strategy before execute.
     pub strategy_wanted: bool,
-    /// The profile and where it was said, unless the action says so.
+    /// Used if neither `profile` nor the action sets a profile, with the source of the setting.
     pub fallback_profile: Option<(Profile, ProfileSource)>,
-    /// What it may use.
     pub limits: PlanLimits,
-    /// The projects it works on.
     pub projects: Vec<QualifiedName>,
-    /// Start from what is not committed yet, too.
+    /// Include uncommitted changes in the base.
     pub with_uncommitted_changes: bool,
-    /// How the resources want to be worked on.
+    /// Settings from the repositories' configuration.
     pub policy: RepositoryPolicy,
 }
 
 impl Lifecycle {
-    /// Stores a new action.
     pub fn create_action(
         &self,
         definition: ActionDefinition,
@@ -85,7 +80,7 @@ impl Lifecycle {
             .map_err(LifecycleError::into_commit_unknown)
     }
 
-    /// Takes an action out of use; its plans go on.
+    /// Archives an action. No new plans can use it; existing plans continue.
     pub fn archive_action(
         &self,
         name: &QualifiedName,
@@ -100,7 +95,6 @@ impl Lifecycle {
             .map_err(LifecycleError::into_commit_unknown)
     }
 
-    /// Adds a rule to a scope.
     pub fn add_rule(
         &self,
         scope: RuleScope,
@@ -113,7 +107,6 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Removes a rule from its scope.
     pub fn remove_rule(
         &self,
         scope: RuleScope,
@@ -125,7 +118,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Makes a plan.
+    /// Creates a plan, with or without an action.
     pub fn use_action(
         &self,
         request: UseRequest,
@@ -142,7 +135,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Claims the strategize phase.
+    /// Claims the strategize phase and prepares its sandboxes.
     pub fn start_strategize(
         &self,
         plan_id: PlanId,
@@ -167,7 +160,7 @@ impl Lifecycle {
         self.claim_from_commit(committed, call)
     }
 
-    /// Hands in the strategy.
+    /// Submits the strategy.
     pub fn complete_strategize(
         &self,
         plan_id: PlanId,
@@ -182,7 +175,7 @@ impl Lifecycle {
         )
     }
 
-    /// Moves a finished strategy into execute.
+    /// Moves a plan with a completed strategy into execute.
     pub fn execute_plan(
         &self,
         plan_id: PlanId,
@@ -194,7 +187,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Claims the execute phase.
+    /// Claims the execute phase and prepares its sandboxes.
     pub fn start_execute(
         &self,
         plan_id: PlanId,
@@ -205,7 +198,7 @@ impl Lifecycle {
         self.claim_phase(plan_id, Phase::Execute, owner, lease, call)
     }
 
-    /// Opens a changeset for a unit of work.
+    /// Opens a changeset for one unit of work (a node).
     pub fn open_changeset(
         &self,
         plan_id: PlanId,
@@ -224,7 +217,7 @@ impl Lifecycle {
         )
     }
 
-    /// Records one change where it belongs.
+    /// Records one change in the selected changeset.
     pub fn record_change(
         &self,
         plan_id: PlanId,
@@ -236,7 +229,7 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::RecordChange { epoch, into, entry }, call)
     }
 
-    /// Closes a changeset for good.
+    /// Closes a changeset permanently.
     pub fn seal_changeset(
         &self,
         plan_id: PlanId,
@@ -247,7 +240,7 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::SealChangeset { epoch, changeset }, call)
     }
 
-    /// Hands in the result.
+    /// Captures the sandboxes and submits the result.
     pub fn complete_execute(
         &self,
         plan_id: PlanId,
@@ -258,7 +251,7 @@ impl Lifecycle {
         self.complete_execute_with(plan_id, epoch, result, SubmitExceptions::default(), call)
     }
 
-    /// Hands in the result, whatever of this a person lets pass.
+    /// Like [`Self::complete_execute`], but accepts what `exceptions` allow.
     pub fn complete_execute_with(
         &self,
         plan_id: PlanId,
@@ -269,7 +262,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         let (result, captured) = self.capture_if_held(plan_id, epoch, result, exceptions)?;
         let gate_subject = GateSubject::Result(&result);
-        // Its checks may take longer than the lease.
+        // The rule checks may take longer than the lease.
         let committed = self.run_with_lease_renewal(plan_id, epoch, call, || {
             self.submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
                 Command::CompleteExecute {
@@ -284,7 +277,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Signs the result as it shall arrive; lands nothing by itself.
+    /// Approves the result for landing with these options. Does not land it.
     pub fn approve_result(
         &self,
         plan_id: PlanId,
@@ -294,7 +287,7 @@ impl Lifecycle {
         self.approve_result_with(plan_id, options, false, call)
     }
 
-    /// The same; `once` if it is for the landing that the caller is about to begin, and no other.
+    /// Like [`Self::approve_result`]. A `single_use` approval is only for the landing that the caller is about to start.
     pub(crate) fn approve_result_with(
         &self,
         plan_id: PlanId,
@@ -305,9 +298,8 @@ impl Lifecycle {
         self.check_can_land(plan_id, options)?;
         let row = self.get_plan(plan_id)?;
         let targets = self.read_targets(&row.plan, Gate::Apply)?;
-        let how = options.clone();
         let approve = Command::Approve {
-            how,
+            options: options.clone(),
             targets,
             once: single_use,
         };
@@ -315,7 +307,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Says whether a rule that asks holds for a plan as it stands.
+    /// Records a person's verdict on an `ask` rule, for the plan in its current state.
     pub fn record_ruling(
         &self,
         plan_id: PlanId,
@@ -340,7 +332,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Moves a finished result into apply.
+    /// Moves a plan with a completed result into apply.
     pub fn apply_plan(
         &self,
         plan_id: PlanId,
@@ -357,7 +349,6 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Claims the apply phase.
     pub fn start_apply(
         &self,
         plan_id: PlanId,
@@ -368,7 +359,7 @@ impl Lifecycle {
         self.claim_phase(plan_id, Phase::Apply, owner, lease, call)
     }
 
-    /// Stores what is about to be done to the targets: the point of no return.
+    /// Stores the intended ref moves. After this, a landing can only be finished or withdrawn.
     pub fn prepare_apply(
         &self,
         plan_id: PlanId,
@@ -389,7 +380,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Takes that back, nothing having been done.
+    /// Withdraws the stored intent. The caller guarantees that no target has moved.
     pub fn withdraw_apply(
         &self,
         plan_id: PlanId,
@@ -399,7 +390,7 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::WithdrawApply { epoch }, call)
     }
 
-    /// Records that everything landed: `landed` are the resources that were looked up and have it.
+    /// Records a completed landing. `landed_resources` are those whose targets were seen to have the change.
     pub fn complete_apply(
         &self,
         plan_id: PlanId,
@@ -419,7 +410,7 @@ impl Lifecycle {
         )
     }
 
-    /// Records that it cannot land as it is.
+    /// Records that the result cannot land as it is.
     pub fn constrain_landing(
         &self,
         plan_id: PlanId,
@@ -443,7 +434,7 @@ impl Lifecycle {
         )
     }
 
-    /// Keeps a lease.
+    /// Extends a lease.
     pub fn renew_lease(
         &self,
         plan_id: PlanId,
@@ -454,7 +445,7 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::Renew { epoch, lease }, call)
     }
 
-    /// Gives a lease back.
+    /// Ends a lease. The phase is queued again.
     pub fn release_lease(
         &self,
         plan_id: PlanId,
@@ -464,8 +455,8 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::Release { epoch }, call)
     }
 
-    /// Takes an expired lease, or that of a process of this host that has ended. One that runs on this host keeps its
-    /// plan, whatever the clock says.
+    /// Reclaims a lease that expired, or whose process on this host ended. A process that still runs on this host
+    /// keeps its lease, whatever the clock says.
     pub fn reclaim_lease(
         &self,
         plan_id: PlanId,
@@ -478,8 +469,8 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::Reclaim { grounds }, call)
     }
 
-    /// Takes the lease of a holder that is gone: it signed in on this host and its process has ended, or it did not
-    /// sign in here and its lease has expired.
+    /// Reclaims the lease of a dead holder: it registered on this host and its process ended, or it did not
+    /// register here and its lease expired.
     pub fn reclaim_from_dead_holder(
         &self,
         plan_id: PlanId,
@@ -488,8 +479,8 @@ impl Lifecycle {
         self.take_over_lease(plan_id, &mut LeaseWatch::new(DEFAULT_LEASE), call)
     }
 
-    /// The same; and of a holder whose process runs on this host, if the watch saw it not renew its lease for as long
-    /// as one lasts: it is stopped, or hangs.
+    /// Like [`Self::reclaim_from_dead_holder`]. Also reclaims from a running process that is suspended or hangs: the
+    /// watch has seen it renew nothing for the length of a lease.
     pub fn take_over_lease(
         &self,
         plan_id: PlanId,
@@ -518,13 +509,13 @@ impl Lifecycle {
                 );
                 grounds.ok_or_else(|| held_refusal(row))?
             }
-            // Whether it is held at all is decided on the rows as they are then.
+            // Whether the plan is held at all is decided in the transaction.
             (Some(_) | None, _) => ReclaimGrounds::Expired,
         };
         self.submit_for_plan(row.plan.id, Command::Reclaim { grounds }, call)
     }
 
-    /// Takes a lease back that the caller itself holds under this epoch and nobody works under any more.
+    /// Reclaims the caller's own lease, which no thread of the caller works under any more.
     pub(crate) fn reclaim_own_lease(
         &self,
         plan_id: PlanId,
@@ -535,8 +526,8 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::Reclaim { grounds }, call)
     }
 
-    /// Takes every lease that has expired, at most `limit`, but for those of processes that run on this host. What
-    /// somebody else reclaimed or renewed in the meantime is left alone.
+    /// Reclaims up to `limit` expired leases, except those of processes that run on this host. Skips leases that
+    /// others reclaim or renew in the meantime.
     pub fn reclaim_expired_leases(
         &self,
         limit: usize,
@@ -545,7 +536,7 @@ impl Lifecycle {
         self.reclaim_expired_except(&BTreeSet::new(), limit, call)
     }
 
-    /// The same, but for plans that the caller has in hand: it renews those itself.
+    /// Like [`Self::reclaim_expired_leases`], but skips the caller's own active plans, whose leases it renews itself.
     pub(crate) fn reclaim_expired_except(
         &self,
         active_plans: &BTreeSet<PlanId>,
@@ -567,7 +558,7 @@ impl Lifecycle {
         Ok(reclaimed)
     }
 
-    /// Ends work with an error.
+    /// Ends the lease with a failure.
     pub fn fail_work(
         &self,
         plan_id: PlanId,
@@ -587,7 +578,7 @@ impl Lifecycle {
         )
     }
 
-    /// Asks a person, and ends the lease.
+    /// Asks a person a question and ends the lease.
     pub fn ask_question(
         &self,
         plan_id: PlanId,
@@ -607,7 +598,7 @@ impl Lifecycle {
         )
     }
 
-    /// Answers the question.
+    /// Answers the open question.
     pub fn answer_question(
         &self,
         plan_id: PlanId,
@@ -623,7 +614,7 @@ impl Lifecycle {
         )
     }
 
-    /// Gives up on a question whose deadline has passed.
+    /// Fails a plan whose question was not answered before its deadline.
     pub fn expire_question(
         &self,
         plan_id: PlanId,
@@ -632,7 +623,7 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::ExpireQuestion, call)
     }
 
-    /// Tries the phase again.
+    /// Queues the phase again. `fresh` discards the work so far.
     pub fn retry_phase(
         &self,
         plan_id: PlanId,
@@ -644,7 +635,7 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::Retry { fresh, limits }, call)
     }
 
-    /// Sends the work back with feedback.
+    /// Sends the work back to its phase with feedback. Reverts `dropped_paths` first.
     pub fn revise_plan(
         &self,
         plan_id: PlanId,
@@ -663,7 +654,7 @@ impl Lifecycle {
         )
     }
 
-    /// Goes back to strategize.
+    /// Moves the plan back to strategize.
     pub fn revert_to_strategize(
         &self,
         plan_id: PlanId,
@@ -679,7 +670,7 @@ impl Lifecycle {
         )
     }
 
-    /// Sets a rule aside for this plan.
+    /// Waives a rule for this plan.
     pub fn waive_rule(
         &self,
         plan_id: PlanId,
@@ -697,7 +688,7 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Ends the plan without landing.
+    /// Cancels the plan. Nothing lands.
     pub fn cancel_plan(
         &self,
         plan_id: PlanId,
@@ -706,8 +697,8 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         let reason = reason.map(str::to_owned);
         let done = self.submit_for_plan(plan_id, Command::Cancel { reason }, call)?;
-        if done.plan.ways.clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some() {
-            // What cannot be tidied up now is found by `sandbox clean`.
+        if done.plan.policy.clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some() {
+            // Best effort: `sandbox clean` removes what remains.
             let _ = self.clean_sandboxes(&done.plan);
         }
         Ok(done)
@@ -815,7 +806,7 @@ fn plan_target(plan_id: PlanId) -> CommandTarget {
     }
 }
 
-/// Its process runs on this host.
+/// The refusal for a plan whose holder is alive.
 fn held_refusal(row: &PlanRow) -> LifecycleError {
     let lease = row.lease.as_ref();
     let refusal = row.plan.stage.holder().map(|holder| Refusal::Held {
@@ -825,7 +816,7 @@ fn held_refusal(row: &PlanRow) -> LifecycleError {
     LifecycleError::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id)))
 }
 
-/// Does a refused takeover only mean that the plan is in good hands?
+/// Does this refusal mean that no takeover is needed, because another holder or caller has handled the plan?
 pub(crate) fn is_takeover_needless(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -836,7 +827,7 @@ pub(crate) fn is_takeover_needless(refusal: &Refusal) -> bool {
     )
 }
 
-/// The gate that a plan stands before, or stood before when somebody began to work.
+/// The gate before the plan's next step. Until its strategy is complete, that is the strategize gate.
 pub(crate) fn next_gate(plan: &Plan) -> Gate {
     match &plan.stage {
         PlanStage::Strategize(WorkState::Complete) => Gate::Execute,

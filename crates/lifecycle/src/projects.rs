@@ -1,6 +1,6 @@
-//! Projects: making and changing them, and reading them.
+//! Operations on projects.
 //!
-//! Whether a path exists is not looked at here: a resource may lie on another host.
+//! Does not check whether a path exists: a resource may be on another host.
 
 use plan::project::{HostId, Resource, ResourceName, ResourcePlace};
 use plan::{Command, Project, QualifiedName, Refusal};
@@ -8,17 +8,10 @@ use plan::{Command, Project, QualifiedName, Refusal};
 use crate::submit::CommandTarget;
 use crate::{Call, Lifecycle, LifecycleError};
 
-/// Whether living plans are in the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForceRemoval {
-    /// They are.
-    No,
-    /// They will not find what they work on.
-    Yes,
-}
+pub use plan::decide::ForceRemoval;
 
 impl Lifecycle {
-    /// Stores a new project. The very same again is fine.
+    /// Creates a project. Succeeds without effect if an identical one exists.
     pub fn create_project(
         &self,
         name: &QualifiedName,
@@ -32,7 +25,6 @@ impl Lifecycle {
         self.change_project(name, create, call)
     }
 
-    /// Adds a resource to a project.
     pub fn link_resource(
         &self,
         project: &QualifiedName,
@@ -46,7 +38,7 @@ impl Lifecycle {
         self.change_project(project, link, call)
     }
 
-    /// Takes a resource from a project; with `force`, even if living plans use the project.
+    /// Removes a resource from a project. Refused without `force` if live plans use the project.
     pub fn unlink_resource(
         &self,
         project: &QualifiedName,
@@ -62,7 +54,7 @@ impl Lifecycle {
         self.change_project(project, unlink, call)
     }
 
-    /// Says where a resource lies now; living plans find it there.
+    /// Changes the location of a resource. Live plans use the new location.
     pub fn relink_resource(
         &self,
         project: &QualifiedName,
@@ -80,7 +72,7 @@ impl Lifecycle {
         self.change_project(project, relink, call)
     }
 
-    /// Keeps a project's plans from starting to work; who works goes on.
+    /// Stops new claims of the project's plans. Running work continues.
     pub fn pause_project(
         &self,
         name: &QualifiedName,
@@ -89,7 +81,7 @@ impl Lifecycle {
         self.change_project(name, Command::PauseProject(name.clone()), call)
     }
 
-    /// Lets a project's plans start again.
+    /// Allows claims of the project's plans again.
     pub fn resume_project(
         &self,
         name: &QualifiedName,
@@ -98,7 +90,7 @@ impl Lifecycle {
         self.change_project(name, Command::ResumeProject(name.clone()), call)
     }
 
-    /// Removes a project, not its directories; with `force`, even if living plans use it.
+    /// Deletes a project, but not its directories. Refused without `force` if live plans use it.
     pub fn delete_project(
         &self,
         name: &QualifiedName,
@@ -113,7 +105,6 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// One project.
     pub fn get_project(&self, name: &QualifiedName) -> Result<Project, LifecycleError> {
         Ok(self
             .store
@@ -121,7 +112,7 @@ impl Lifecycle {
             .ok_or_else(|| Refusal::NoSuchProject(name.clone()))?)
     }
 
-    /// A page of projects by name.
+    /// Returns a page of projects, ordered by name.
     pub fn list_projects(
         &self,
         after: Option<&QualifiedName>,

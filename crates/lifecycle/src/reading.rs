@@ -1,4 +1,4 @@
-//! Reading: each call asks the store anew.
+//! Queries. Each call reads from the store; nothing is cached.
 
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::decision::DecisionNode;
@@ -12,11 +12,10 @@ use store::{DuePlan, PlanFilter, PlanRow};
 use crate::operations::next_gate;
 use crate::{Call, Claim, Lifecycle, LifecycleError};
 
-/// Events of one plan are read in pages of this size.
 const EVENT_PAGE_SIZE: usize = 500;
 
 impl Lifecycle {
-    /// One plan with its lease and verdict.
+    /// Returns a plan with its lease and its latest gate verdict.
     pub fn get_plan(&self, plan_id: PlanId) -> Result<PlanRow, LifecycleError> {
         Ok(self
             .store
@@ -24,7 +23,7 @@ impl Lifecycle {
             .ok_or(Refusal::NoSuchPlan(plan_id))?)
     }
 
-    /// A page of plans, newest first, older than `after`.
+    /// Returns a page of plans older than `after`, newest first.
     pub fn list_plans(
         &self,
         filter: &PlanFilter,
@@ -34,7 +33,6 @@ impl Lifecycle {
         Ok(self.store.list_plans(filter, after, limit)?)
     }
 
-    /// One action.
     pub fn get_action(&self, name: &QualifiedName) -> Result<Action, LifecycleError> {
         Ok(self
             .store
@@ -42,7 +40,7 @@ impl Lifecycle {
             .ok_or_else(|| Refusal::NoSuchAction(name.clone()))?)
     }
 
-    /// A page of actions by name.
+    /// Returns a page of actions, ordered by name.
     pub fn list_actions(
         &self,
         after: Option<&QualifiedName>,
@@ -51,37 +49,36 @@ impl Lifecycle {
         Ok(self.store.list_actions(after, limit)?)
     }
 
-    /// The rules of all scopes.
+    /// Returns the stored rules of all scopes.
     pub fn list_rules(&self) -> Result<RuleBook, LifecycleError> {
         Ok(self.store.read_rules(&[])?)
     }
 
-    /// The rules of the scopes that bear on a plan.
+    /// Returns the stored rules of the scopes that apply to a plan.
     pub fn rules_for_plan(&self, plan: &Plan) -> Result<RuleBook, LifecycleError> {
         Ok(self.store.read_rules(&plan.rule_scopes())?)
     }
 
-    /// The rules that bear on a plan, those of its targets' own `planwright.yaml` included.
+    /// Returns all rules that apply to a plan, including those in `planwright.yaml` of its targets.
     pub fn effective_rules(&self, plan_id: PlanId) -> Result<RuleBook, LifecycleError> {
         let plan = self.get_plan(plan_id)?.plan;
         let targets = self.read_targets(&plan, next_gate(&plan))?;
         Ok(self.rules_for_plan(&plan)?.with_plan_rules(&plan, &targets))
     }
 
-    /// The changesets of a plan with their entries.
     pub fn list_changesets(
         &self,
         plan_id: PlanId,
     ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, LifecycleError> {
         let changesets = self.store.list_changesets(plan_id)?;
         if changesets.is_empty() {
-            // None of a plan is an answer; none because there is no plan is not.
+            // Distinguishes "no changesets" from "no such plan".
             self.get_plan(plan_id)?;
         }
         Ok(changesets)
     }
 
-    /// All events of a plan, in order.
+    /// Returns all events of a plan, oldest first.
     pub fn read_history(&self, plan_id: PlanId) -> Result<Vec<RecordedEvent>, LifecycleError> {
         let mut history: Vec<RecordedEvent> = Vec::new();
         loop {
@@ -96,13 +93,13 @@ impl Lifecycle {
             }
         }
         if history.is_empty() {
-            // Every plan has at least the event that made it.
+            // Every plan has at least its `created` event.
             return Err(Refusal::NoSuchPlan(plan_id).into());
         }
         Ok(history)
     }
 
-    /// The plan as it was at a version.
+    /// Rebuilds the plan as it was at a version, from its events.
     pub fn plan_at_version(
         &self,
         plan_id: PlanId,
@@ -124,13 +121,13 @@ impl Lifecycle {
         Ok(past)
     }
 
-    /// The decision tree, in the order of its numbers.
+    /// Returns the nodes of the decision tree, in the order of their numbers.
     pub fn read_decisions(&self, plan_id: PlanId) -> Result<Vec<DecisionNode>, LifecycleError> {
         Ok(collect_decisions(&self.read_history(plan_id)?))
     }
 
-    /// Claims the plan of a phase that waited longest, if any is due. Of several callers each gets
-    /// another one, or none.
+    /// Claims the plan that has waited longest in a phase, if one is due. Concurrent callers never get the
+    /// same plan.
     pub fn claim(
         &self,
         phase: Phase,
@@ -147,15 +144,15 @@ impl Lifecycle {
             let Some(last) = due.last().copied() else {
                 return Ok(None);
             };
-            for DuePlan { plan_id: plan, .. } in due {
+            for DuePlan { plan_id, .. } in due {
                 let claim = match phase {
-                    Phase::Strategize => self.start_strategize(plan, owner, lease, call),
-                    Phase::Execute => self.start_execute(plan, owner, lease, call),
-                    Phase::Apply => self.start_apply(plan, owner, lease, call),
+                    Phase::Strategize => self.start_strategize(plan_id, owner, lease, call),
+                    Phase::Execute => self.start_execute(plan_id, owner, lease, call),
+                    Phase::Apply => self.start_apply(plan_id, owner, lease, call),
                 };
                 match claim {
                     Ok(claim) => return Ok(Some(claim)),
-                    // Somebody was faster, a gate holds it, or it is for another host: try the next.
+                    // Another caller was faster, a gate blocks it, or it is on another host: try the next.
                     Err(
                         LifecycleError::Refused(_)
                         | LifecycleError::Blocked(_)
@@ -170,7 +167,7 @@ impl Lifecycle {
     }
 }
 
-/// The decision tree of a plan with these events.
+/// Collects the decision tree from a plan's events.
 pub(crate) fn collect_decisions(history: &[RecordedEvent]) -> Vec<DecisionNode> {
     let mut nodes = Vec::new();
     for recorded in history {

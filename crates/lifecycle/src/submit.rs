@@ -1,4 +1,4 @@
-//! The only write path of the product: a command becomes a submission, its decision a commit.
+//! The only write path of the product. Turns a command into a submission, which the store decides and commits.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +16,17 @@ use store::{
 
 use crate::{Call, Lifecycle, LifecycleError};
 
-/// What a command is about.
+/// The plan a command is about, with the parts of it that never change.
 #[derive(Debug, Clone, Default)]
 pub struct CommandTarget {
-    /// The plan.
     pub plan_id: Option<PlanId>,
-    /// The action that plan was made of. Frozen at use, so it may be known from an earlier read.
+    /// The plan's action. Frozen at use, so it may come from an earlier read.
     pub action: Option<QualifiedName>,
-    /// The projects it works on; frozen, too.
+    /// The plan's projects. Also frozen at use.
     pub projects: Vec<QualifiedName>,
 }
 
 impl CommandTarget {
-    /// What never changes about a plan.
     pub fn for_plan(plan: &Plan) -> Self {
         Self {
             plan_id: Some(plan.id),
@@ -37,7 +35,7 @@ impl CommandTarget {
         }
     }
 
-    /// The scopes whose rules bear on it.
+    /// The scopes whose rules apply to the plan.
     fn scopes(&self) -> Vec<RuleScope> {
         let scopes_for = |plan| scopes_for_plan(plan, self.action.as_ref(), &self.projects);
         self.plan_id.map(scopes_for).unwrap_or_default()
@@ -64,6 +62,7 @@ impl Lifecycle {
             caller: call.caller.clone(),
             if_version: call.if_version,
         };
+        // The store calls `decide` inside the transaction, possibly more than once, on locked rows.
         let committed = self.store.commit(Submission {
             id: self.ids.new_command_id(),
             key,
@@ -76,7 +75,6 @@ impl Lifecycle {
         }
     }
 
-    /// The plan a command is about, with what never changes about it.
     pub(crate) fn read_command_target(
         &self,
         plan_id: PlanId,
@@ -89,7 +87,7 @@ impl Lifecycle {
     }
 }
 
-/// The rows a command is decided on, and how each is held.
+/// The rows that a command's decision reads, and how each is locked.
 pub fn reads_for(command: &Command, target: &CommandTarget) -> ReadSet {
     let action = target.action.as_ref();
     let own_plan = |access| target.plan_id.map(|id| (id, access));
@@ -102,7 +100,7 @@ pub fn reads_for(command: &Command, target: &CommandTarget) -> ReadSet {
         ..ReadSet::default()
     };
     let gated = |changesets| ReadSet {
-        // Held so that its rules cannot change unnoticed between judging and committing.
+        // Locked so that its rules cannot change between the judgement and the commit.
         action: action.map(|name| (name.clone(), RowAccess::Shared)),
         rules: rules_of_plan(),
         changesets,
@@ -165,7 +163,7 @@ pub fn reads_for(command: &Command, target: &CommandTarget) -> ReadSet {
             changesets: ChangesetReads::All,
             ..exclusive
         },
-        // Neither a claim nor a new plan comes of a project that is being paused or deleted.
+        // The projects are read so that a paused or deleted project refuses claims and new plans.
         Command::Start {
             phase: Phase::Apply,
             ..
@@ -179,14 +177,14 @@ pub fn reads_for(command: &Command, target: &CommandTarget) -> ReadSet {
             ..exclusive
         },
         Command::RecordChange { entry, .. } => ReadSet {
-            // Recorders of one plan do not wait for each other; whoever moves the plan waits for
-            // them, and they for it.
+            // A shared lock: recorders of one plan do not block each other, but they and a command
+            // that moves the plan do.
             plan: own_plan(RowAccess::Shared),
             changesets: ChangesetReads::EntriesAt(vec![entry.path.clone()]),
             ..ReadSet::default()
         },
-        // Who ends somebody's authority settles what was set aside for them; who gives new limits looks
-        // what is used already.
+        // Commands that end a lease settle its reservation; commands that set limits compare them with
+        // what is already spent.
         Command::Reserve { .. }
         | Command::Settle { .. }
         | Command::Reclaim { .. }
@@ -216,8 +214,8 @@ pub fn reads_for(command: &Command, target: &CommandTarget) -> ReadSet {
     }
 }
 
-/// The projects of a new plan, each once; none is changed by being used. Where there is none, that is
-/// said too: who claims the plan in the same commit need not look for any.
+/// The projects of a new plan, without duplicates. Explicitly empty if there are none, so that a claim in
+/// the same commit does not look for any.
 fn used_projects(names: &[QualifiedName]) -> ProjectReads {
     let names: BTreeSet<&QualifiedName> = names.iter().collect();
     ProjectReads::Named(
@@ -228,12 +226,12 @@ fn used_projects(names: &[QualifiedName]) -> ProjectReads {
     )
 }
 
-/// Whoever changes the rules of a scope holds what the scope belongs to, and sees wider rules.
+/// The reads for changing a scope's rules: locks the scope's owner, and sees the rules of wider scopes.
 fn rule_reads(scope: &RuleScope, target: &CommandTarget) -> ReadSet {
     let wider = |scope: RuleScope| (scope, RowAccess::Shared);
     let own = (scope.clone(), RowAccess::Exclusive);
     match scope {
-        // What is read there is not in the store; nothing of it is written, either.
+        // Repository and working-tree rules are not stored, so there is no owner row to lock.
         RuleScope::Global | RuleScope::Repository(_) | RuleScope::WorkingTree(_) => ReadSet {
             rules: vec![own],
             ..ReadSet::default()
@@ -270,7 +268,7 @@ fn key_scope(command: &Command, plan_id: Option<PlanId>) -> String {
     }
 }
 
-/// Digest of what the caller said; new ids and judgements, which differ each time, are left out.
+/// Digest of the caller's arguments. Leaves out generated ids and judgements, which differ on each attempt.
 fn fingerprint_command(command: &Command, call: &Call) -> Digest {
     let arguments: Value = match command {
         Command::CreateAction(definition) => json!(definition),
@@ -302,7 +300,7 @@ fn fingerprint_command(command: &Command, call: &Call) -> Digest {
             new.limits,
             new.strategy_wanted,
             new.projects,
-            // Its rules were read by the engine, not said by the caller.
+            // The engine reads the working-tree rules; they are not an argument of the caller.
             plan::RepositoryPolicy {
                 rules: Vec::new(),
                 ..new.policy.clone()
@@ -318,10 +316,10 @@ fn fingerprint_command(command: &Command, call: &Call) -> Digest {
         Command::RecordBases { epoch, bases } => json!([epoch, bases]),
         Command::CompleteStrategize { epoch, decisions } => json!([epoch, decisions]),
         Command::Approve {
-            how,
+            options,
             targets: _,
             once: _,
-        } => json!(how),
+        } => json!(options),
         Command::OpenChangeset { epoch, id: _, node } => json!([epoch, node]),
         Command::RecordChange { epoch, into, entry } => json!([epoch, format!("{into:?}"), entry]),
         Command::SealChangeset { epoch, changeset } => json!([epoch, changeset]),
@@ -374,8 +372,8 @@ fn fingerprint_command(command: &Command, call: &Call) -> Digest {
         Command::Ask {
             epoch,
             question,
-            answer_timeout: patience,
-        } => json!([epoch, question, patience]),
+            answer_timeout,
+        } => json!([epoch, question, answer_timeout]),
         Command::Answer { text } => json!(text),
         Command::Retry { fresh, limits } => json!([fresh, limits]),
         Command::Revise { feedback, dropped } => json!([feedback, dropped]),

@@ -1,5 +1,5 @@
-//! Budgets at work: what is used up halts a plan with its work kept, what others have is waited for, and
-//! whatever happens on the way, what was used is charged once.
+//! Budgets: an exhausted limit stops a plan and keeps its work, plans wait for budget that others reserved, and
+//! usage is always charged exactly once.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -26,18 +26,18 @@ fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
-/// How long a spender waits for company.
-const COMPANY_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a spender waits for others to run in parallel.
+const PARALLEL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Makes calls that cost something, and tells after each what all of them did so far.
+/// Makes calls that cost something, and reports the total after each.
 #[derive(Clone)]
 struct SpendingActor {
     calls: u64,
     price: u64,
     metering: MeteringLevel,
-    /// Waits for this many to be at work at once before it goes on, but not for ever.
+    /// Waits until this many runs are active at once, up to a timeout.
     min_parallel: usize,
-    /// How many work at this moment, and the most that ever did.
+    /// The number of active runs, and its maximum so far.
     running_and_peak: Arc<(AtomicUsize, AtomicUsize)>,
 }
 
@@ -59,10 +59,11 @@ impl SpendingActor {
 
 impl Actor for SpendingActor {
     fn work(&self, _: &Assignment, workplace: &Workplace<'_>) -> Report {
-        let (now, most) = &*self.running_and_peak;
-        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let (running, peak) = &*self.running_and_peak;
+        peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let began = Instant::now();
-        while most.load(Ordering::SeqCst) < self.min_parallel && began.elapsed() < COMPANY_TIMEOUT {
+        while peak.load(Ordering::SeqCst) < self.min_parallel && began.elapsed() < PARALLEL_TIMEOUT
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut usage = Usage::default();
@@ -78,7 +79,7 @@ impl Actor for SpendingActor {
                 break;
             }
         }
-        now.fetch_sub(1, Ordering::SeqCst);
+        running.fetch_sub(1, Ordering::SeqCst);
         Report {
             summary: Some("spent".to_owned()),
             usage,
@@ -122,35 +123,35 @@ fn budget_of_cents(cents: u64) -> GlobalBudget {
 
 fn drain_worker(lifecycle: &Lifecycle, spender: &SpendingActor, concurrency: usize) {
     let worker = Worker::new(lifecycle).actor("bot", spender.clone());
-    let tally = worker.concurrency(concurrency).drain(&Stop::default());
-    assert_eq!(tally.unwrap().errors, 0);
+    let stats = worker.concurrency(concurrency).drain(&Stop::default());
+    assert_eq!(stats.unwrap().errors, 0);
 }
 
 fn read_stage(lifecycle: &Lifecycle, plan_id: PlanId) -> String {
     lifecycle.get_plan(plan_id).unwrap().plan.stage.to_string()
 }
 
-fn is_halted_by_its_budget(lifecycle: &Lifecycle, plan_id: PlanId) -> bool {
+fn is_out_of_budget(lifecycle: &Lifecycle, plan_id: PlanId) -> bool {
     let plan = lifecycle.get_plan(plan_id).unwrap().plan;
     let failure = plan.stage.failure();
     failure.is_some_and(|failure| failure.category == FailureCategory::Budget)
 }
 
 #[test]
-fn what_is_used_up_halts_the_plan_and_more_lets_it_go_on() {
+fn an_exhausted_limit_stops_the_plan_until_it_is_raised() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, limit_cents(10));
     let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
     let warning_sink = Arc::clone(&warnings);
     let worker = Worker::new(&lifecycle)
         .actor("bot", SpendingActor::spending(1000, CENT))
-        .on_progress(move |_, happening| {
-            if let DriveProgress::NearLimit(how) = happening {
-                warning_sink.lock().unwrap().push(how.clone());
+        .on_progress(move |_, progress| {
+            if let DriveProgress::NearLimit(text) = progress {
+                warning_sink.lock().unwrap().push(text.clone());
             }
         });
     worker.drain(&Stop::default()).unwrap();
-    assert!(is_halted_by_its_budget(&lifecycle, plan_id));
+    assert!(is_out_of_budget(&lifecycle, plan_id));
     let message = lifecycle
         .get_plan(plan_id)
         .unwrap()
@@ -160,11 +161,10 @@ fn what_is_used_up_halts_the_plan_and_more_lets_it_go_on() {
         .unwrap()
         .message
         .clone();
+    let text = message.as_str();
     assert!(
-        message
-            .as_str()
-            .contains("of $0.10 for this plan are used up"),
-        "{message}"
+        text.starts_with("limit reached: $") && text.ends_with(" of $0.10 for this plan"),
+        "{text}"
     );
     let spent = lifecycle.read_ledger(plan_id).unwrap().plan;
     assert!(
@@ -177,7 +177,7 @@ fn what_is_used_up_halts_the_plan_and_more_lets_it_go_on() {
     );
     assert_eq!(spent.reserved, BudgetAmount::default());
     let warnings = warnings.lock().unwrap().clone();
-    assert_eq!(warnings, ["$0.08 of $0.10 for this plan are used"]);
+    assert_eq!(warnings, ["$0.08 of $0.10 for this plan used"]);
 
     let retry = |limits| lifecycle.retry_phase(plan_id, false, limits, &call_as_ada());
     for too_low in [None, Some(limit_cents(9))] {
@@ -210,7 +210,7 @@ fn a_silent_actor_is_stopped_at_its_time_limit() {
         ..SpendingActor::spending(6000, 0)
     };
     drain_worker(&lifecycle, &silent, 1);
-    assert!(is_halted_by_its_budget(&lifecycle, plan_id));
+    assert!(is_out_of_budget(&lifecycle, plan_id));
     let spent = lifecycle
         .read_ledger(plan_id)
         .unwrap()
@@ -221,10 +221,10 @@ fn a_silent_actor_is_stopped_at_its_time_limit() {
 }
 
 #[test]
-fn what_was_finished_is_kept_whatever_it_cost() {
+fn a_finished_result_is_kept_even_over_the_limit() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, limit_cents(10));
-    // It tells what it cost with its last word only.
+    // It reports its cost only at the end.
     let late = SpendingActor {
         metering: MeteringLevel::Time,
         ..SpendingActor::spending(1, 50 * CENT)
@@ -237,7 +237,6 @@ fn what_was_finished_is_kept_whatever_it_cost() {
     );
 }
 
-/// Runs on each store: memory, SQLite, PostgreSQL.
 fn run_on_each_store(run: impl Fn(&str, &Lifecycle)) {
     let (file, database) = (SqliteFile::new(), PostgresDatabase::new());
     let sqlite = SqliteStore::new(file.path(), SqliteOptions::default());
@@ -252,7 +251,7 @@ fn run_on_each_store(run: impl Fn(&str, &Lifecycle)) {
     }
 }
 
-/// Looks at the books when its work begins.
+/// Reads the ledger when its work begins.
 struct LedgerReadingActor {
     lifecycle: Lifecycle,
     reserved_amounts: Arc<Mutex<Vec<BudgetAmount>>>,
@@ -266,7 +265,7 @@ impl Actor for LedgerReadingActor {
             .unwrap()
             .push(ledger.plan.reserved);
         Report {
-            summary: Some("looked".to_owned()),
+            summary: Some("read".to_owned()),
             ..Report::with_outcome(ReportOutcome::Done)
         }
     }
@@ -280,7 +279,7 @@ impl Actor for LedgerReadingActor {
     }
 }
 
-/// Nobody sees the one without the other: a holder, and what is set aside for it.
+/// No reader sees a holder without its reservation.
 #[test]
 fn claiming_and_completing_take_one_commit_each_with_the_budget() {
     run_on_each_store(|store, lifecycle| {
@@ -299,13 +298,13 @@ fn claiming_and_completing_take_one_commit_each_with_the_budget() {
         let claims = history.iter().enumerate().skip(1);
         let mut claims = claims.filter(|(_, one)| one.event.kind() == "claimed");
         let (execute, _) = claims.nth(1).unwrap();
-        // Those of one commit happened at one moment.
+        // Events of one commit have the same timestamp.
         let mut claim_events = history[1..=execute].iter();
         assert!(
             claim_events.all(|one| one.at == history[1].at),
             "{store}: {claim_events:?}"
         );
-        // And so did those from there to its end.
+        // So do the events from there to the end.
         let completion_events = &history[execute + 1..];
         let landed = completion_events.last().unwrap();
         assert_eq!(landed.event.kind(), "landed", "{store}");
@@ -322,7 +321,7 @@ fn claiming_and_completing_take_one_commit_each_with_the_budget() {
 }
 
 #[test]
-fn sixteen_plans_share_a_budget_one_after_the_other_where_nothing_else_bounds_them() {
+fn plans_without_limits_use_the_global_budget_one_at_a_time() {
     run_on_each_store(|store, lifecycle| {
         let lifecycle = lifecycle.clone().with_budget(budget_of_cents(50));
         let plans: Vec<PlanId> = (0..16)
@@ -332,7 +331,7 @@ fn sixteen_plans_share_a_budget_one_after_the_other_where_nothing_else_bounds_th
         drain_worker(&lifecycle, &spender, 16);
         assert_eq!(spender.peak_parallel(), 1, "{store}");
         let spent = lifecycle.read_ledger(plans[0]).unwrap().global;
-        // The last one began with 2 cents left, and one call is what it could not be kept from.
+        // The last plan started with 2 cents left and could not be stopped before its first call.
         assert!(
             (50 * CENT..50 * CENT + 6 * CENT).contains(&spent.settled.cost),
             "{store}: {spent:?}"
@@ -344,16 +343,13 @@ fn sixteen_plans_share_a_budget_one_after_the_other_where_nothing_else_bounds_th
         assert_eq!(landed.count(), 4, "{store}");
         for plan in &plans {
             let landed = read_stage(&lifecycle, *plan) == "apply/applied";
-            assert!(
-                landed || is_halted_by_its_budget(&lifecycle, *plan),
-                "{store}"
-            );
+            assert!(landed || is_out_of_budget(&lifecycle, *plan), "{store}");
         }
     });
 }
 
 #[test]
-fn sixteen_plans_with_limits_of_their_own_work_at_once_and_spend_what_there_is() {
+fn plans_with_limits_share_the_global_budget_in_parallel() {
     run_on_each_store(|store, lifecycle| {
         let lifecycle = lifecycle.clone().with_budget(budget_of_cents(80));
         let plans: Vec<PlanId> = (0..16)
@@ -378,14 +374,14 @@ fn sixteen_plans_with_limits_of_their_own_work_at_once_and_spend_what_there_is()
 }
 
 #[test]
-fn who_is_cancelled_at_work_is_charged_what_it_used() {
+fn a_cancelled_run_is_charged_what_it_used() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, limit_cents(1000));
     let other = lifecycle.clone();
     let worker = Worker::new(&lifecycle)
         .actor("bot", SpendingActor::spending(1000, CENT))
-        .on_progress(move |plan, happening| {
-            if let DriveProgress::ActorProgress(RunProgress::UsageChanged(_)) = happening {
+        .on_progress(move |plan, progress| {
+            if let DriveProgress::ActorProgress(RunProgress::UsageChanged(_)) = progress {
                 let _ = other.cancel_plan(plan.id, None, &call_as_ada());
             }
         });

@@ -1,4 +1,4 @@
-//! Claims: taken from what waits, and every way to end one.
+//! Claims: taking them from the queue, and every way to end one.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -48,7 +48,7 @@ fn claim_next(lifecycle: &Lifecycle, phase: Phase) -> Option<Claim> {
 }
 
 #[test]
-fn what_waited_longest_is_claimed_first_and_each_once() {
+fn the_longest_waiting_plan_is_claimed_first_and_each_once() {
     let (lifecycle, _) = open_engine();
     let (one, two) = (create_plan(&lifecycle), create_plan(&lifecycle));
     let claims: Vec<Claim> =
@@ -65,12 +65,12 @@ fn what_waited_longest_is_claimed_first_and_each_once() {
 }
 
 #[test]
-fn a_plan_that_a_rule_holds_is_passed_over() {
+fn a_plan_blocked_by_a_rule_is_skipped() {
     let (lifecycle, _) = open_engine();
-    let (held, free) = (create_plan(&lifecycle), create_plan(&lifecycle));
+    let (blocked, free) = (create_plan(&lifecycle), create_plan(&lifecycle));
     let rule = samples::rule_draft("never", "false", &[Gate::Strategize]);
     lifecycle
-        .add_rule(RuleScope::Plan(held), rule, &call_as_ada())
+        .add_rule(RuleScope::Plan(blocked), rule, &call_as_ada())
         .unwrap();
     assert_eq!(
         claim_next(&lifecycle, Phase::Strategize).unwrap().plan().id,
@@ -82,7 +82,7 @@ fn a_plan_that_a_rule_holds_is_passed_over() {
 fn every_way_to_end_a_claim_ends_it() {
     let (lifecycle, _) = open_engine();
     type ClaimEnding = fn(Claim) -> String;
-    let ends: [(ClaimEnding, &str); 4] = [
+    let endings: [(ClaimEnding, &str); 4] = [
         (
             |claim| {
                 claim
@@ -114,7 +114,7 @@ fn every_way_to_end_a_claim_ends_it() {
             "strategize/complete",
         ),
     ];
-    for (end, stage) in ends {
+    for (end, stage) in endings {
         let plan_id = create_plan(&lifecycle);
         let claim = lifecycle
             .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
@@ -159,27 +159,27 @@ fn a_renewed_claim_outlives_its_first_lease() {
 }
 
 #[test]
-fn any_past_state_can_be_shown() {
+fn any_past_version_can_be_rebuilt() {
     let (lifecycle, _) = open_engine();
     let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
         .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
-    let now = lifecycle.get_plan(plan_id).unwrap().plan;
-    let then = lifecycle
+    let current = lifecycle.get_plan(plan_id).unwrap().plan;
+    let first = lifecycle
         .plan_at_version(plan_id, PlanVersion(1))
         .unwrap()
         .unwrap();
-    assert_eq!(then.stage.to_string(), "strategize/queued");
+    assert_eq!(first.stage.to_string(), "strategize/queued");
     assert_eq!(
-        lifecycle.plan_at_version(plan_id, now.version).unwrap(),
-        Some(now.clone())
+        lifecycle.plan_at_version(plan_id, current.version).unwrap(),
+        Some(current.clone())
     );
     let future = lifecycle
-        .plan_at_version(plan_id, now.version.next())
+        .plan_at_version(plan_id, current.version.next())
         .unwrap();
-    assert!(future.is_none_or(|plan| plan.version <= now.version));
+    assert!(future.is_none_or(|plan| plan.version <= current.version));
     let root = &lifecycle.read_decisions(plan_id).unwrap()[0];
     assert_eq!(root.choice.as_str(), "Look around");
 }
@@ -193,7 +193,7 @@ fn a_memory_store_has_nothing_to_migrate_or_copy() {
 }
 
 #[test]
-fn a_report_ends_a_claim_as_a_worker_would() {
+fn a_report_ends_a_claim() {
     let (lifecycle, clock) = open_engine();
     let asks = ReportOutcome::NeedsAnswer {
         question: "Which?".to_owned(),
@@ -223,7 +223,7 @@ fn a_report_ends_a_claim_as_a_worker_would() {
         assert_eq!(lifecycle.get_plan(plan_id).unwrap().plan, done.plan);
     }
 
-    // What it says is the strategy; what it used is charged, once something was set aside for it.
+    // The summary becomes the strategy, and the usage is charged against the reservation.
     let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
         .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
@@ -250,26 +250,26 @@ fn a_report_ends_a_claim_as_a_worker_would() {
 }
 
 #[test]
-fn a_report_of_landing_is_refused() {
+fn a_report_in_apply_is_refused() {
     let (lifecycle, _) = open_engine();
     let plan_id = create_plan(&lifecycle);
-    let start = |phase| {
+    let claim_phase = |phase| {
         let claim = lifecycle
             .claim(phase, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         claim.unwrap()
     };
-    start(Phase::Strategize)
+    claim_phase(Phase::Strategize)
         .complete(&Report::done("Go"))
         .unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
-    let done = start(Phase::Execute)
+    let done = claim_phase(Phase::Execute)
         .complete(&Report::done("Went"))
         .unwrap();
     let result = done.plan.result.unwrap();
     assert_eq!(result.report.unwrap().as_str(), "Went");
     lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
-    let landing = start(Phase::Apply);
+    let landing = claim_phase(Phase::Apply);
     let epoch = landing.epoch();
     let refused = landing.complete(&Report::done("Landed"));
     assert!(

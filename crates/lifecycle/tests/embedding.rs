@@ -1,4 +1,4 @@
-//! The engine as a program embeds it: contexts, handles, the log, and why a plan does not move.
+//! The engine embedded in a program: contexts, handles, the event log and diagnoses.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -65,7 +65,7 @@ fn changes_go_to_the_changeset_of_their_unit_of_work() {
     let (plan_id, context) = start_executing(&lifecycle);
     let [front, back] = ["front", "back"].map(|name| context.for_node(parse_node(name)));
     let front_changes = front.start_changeset().unwrap();
-    // The only one that is open needs no name.
+    // The only open changeset needs no name.
     assert_eq!(
         context.record_change(samples::created_entry("a")).unwrap(),
         front_changes.id()
@@ -100,7 +100,7 @@ fn changes_go_to_the_changeset_of_their_unit_of_work() {
 }
 
 #[test]
-fn a_handle_is_an_id_a_part_of_one_or_the_newest() {
+fn a_handle_is_an_id_a_part_of_one_or_the_newest_plan() {
     let lifecycle = open_engine();
     assert!(matches!(
         lifecycle.resolve_handle("@"),
@@ -126,19 +126,19 @@ fn a_handle_is_an_id_a_part_of_one_or_the_newest() {
         lifecycle.resolve_handle("7zzzzzzz"),
         Err(HandleError::Unknown(_))
     ));
-    for wrong in ["", "not an id", "ILOU", &"0".repeat(27)] {
+    for invalid in ["", "not an id", "ILOU", &"0".repeat(27)] {
         assert!(
             matches!(
-                lifecycle.resolve_handle(wrong),
+                lifecycle.resolve_handle(invalid),
                 Err(HandleError::NotAHandle(_))
             ),
-            "{wrong}"
+            "{invalid}"
         );
     }
 }
 
 #[test]
-fn the_log_is_followed_from_any_place() {
+fn the_log_can_be_followed_from_any_cursor() {
     let lifecycle = open_engine();
     let plan_id = create_plan(&lifecycle);
     let mut events = lifecycle.events(Cursor::START);
@@ -167,7 +167,7 @@ fn the_log_is_followed_from_any_place() {
 }
 
 #[test]
-fn why_says_what_the_gate_would_say_and_moves_nothing() {
+fn a_diagnosis_agrees_with_the_gate_and_changes_nothing() {
     let lifecycle = open_engine();
     let plan_id = create_plan(&lifecycle);
     let rule = samples::rule_draft("never", "false", &[Gate::Strategize]);
@@ -269,26 +269,26 @@ fn rules_see_arguments_of_every_type() {
 }
 
 #[test]
-fn what_is_no_expression_is_refused_before_it_is_stored() {
+fn an_invalid_rule_is_refused_before_it_is_stored() {
     let lifecycle = open_engine();
-    for wrong in ["", "1 +", "nonsense.field == 1", &"a".repeat(100_000)] {
-        let rule = samples::rule_draft("wrong", wrong, &[Gate::Execute]);
+    for invalid in ["", "1 +", "nonsense.field == 1", &"a".repeat(100_000)] {
+        let rule = samples::rule_draft("wrong", invalid, &[Gate::Execute]);
         let added = lifecycle.add_rule(RuleScope::Global, rule.clone(), &call_as_ada());
         assert!(
             matches!(added, Err(LifecycleError::InvalidRule(_))),
-            "{wrong:.20}"
+            "{invalid:.20}"
         );
         let created = lifecycle.create_action(action_with_arguments(rule), &call_as_ada());
         assert!(
             matches!(created, Err(LifecycleError::InvalidRule(_))),
-            "{wrong:.20}"
+            "{invalid:.20}"
         );
     }
     assert!(lifecycle.list_rules().unwrap().rules.is_empty());
 }
 
 #[test]
-fn a_call_may_insist_on_a_version() {
+fn a_call_can_require_a_version_or_have_a_key() {
     let lifecycle = open_engine();
     let plan_id = create_plan(&lifecycle);
     let stale = call_as_ada().if_version(PlanVersion(7));

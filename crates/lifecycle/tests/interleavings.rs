@@ -1,12 +1,12 @@
-//! The execution context under a scheduler that takes the place of the operating system's: however
-//! threads that share one context interleave, every entry is in the changeset of its unit of work.
+//! The execution context under a model checker's scheduler: however threads that share a context interleave,
+//! every entry is in the changeset of its unit of work.
 //!
 //! Run with `cargo test -p planwright-lifecycle --features shuttle --test interleavings`.
 
 #![cfg(feature = "shuttle")]
 #![allow(
     clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the panic says where"
+    reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
 use std::sync::Arc;
@@ -19,26 +19,28 @@ use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{Config, Runner, thread};
 use store::{Clock, MemoryStore, fault::StoreFaults};
 
-/// Orders tried at random, and as many with few changes of priority, which finds rarer ones.
-const TRIES: usize = 300;
+/// The number of random schedules, and of schedules with few priority changes, which find rarer bugs.
+const SCHEDULES: usize = 300;
 
-/// The same orders in every run.
+/// Fixed, so that every run explores the same schedules.
 const SEED: u64 = 1;
 
 #[test]
 fn threads_that_share_a_context_record_each_into_their_own_changeset() {
     explore(|| {
-        let (lifecycle, plan, context) = executing();
+        let (lifecycle, plan_id, context) = start_executing();
         let workers: Vec<_> = ["a", "b"]
             .into_iter()
             .map(|node| {
                 let context = context.for_node(node.parse::<Node>().unwrap());
                 thread::spawn(move || {
                     let handle = context.start_changeset().unwrap();
-                    handle.record(entry(&format!("{node}/by-handle"))).unwrap();
+                    handle
+                        .record_change(modified_entry(&format!("{node}/by-handle")))
+                        .unwrap();
                     assert_eq!(
                         context
-                            .record_change(entry(&format!("{node}/by-node")))
+                            .record_change(modified_entry(&format!("{node}/by-node")))
                             .unwrap(),
                         handle.id()
                     );
@@ -48,7 +50,7 @@ fn threads_that_share_a_context_record_each_into_their_own_changeset() {
         workers
             .into_iter()
             .for_each(|worker| worker.join().unwrap());
-        for (changeset, entries) in lifecycle.changesets(plan).unwrap() {
+        for (changeset, entries) in lifecycle.list_changesets(plan_id).unwrap() {
             let own = format!("{}/", changeset.node);
             assert_eq!(entries.len(), 2);
             assert!(
@@ -64,7 +66,7 @@ fn threads_that_share_a_context_record_each_into_their_own_changeset() {
 #[test]
 fn without_a_node_a_record_goes_to_the_only_open_changeset_or_is_refused() {
     explore(|| {
-        let (lifecycle, plan, context) = executing();
+        let (lifecycle, plan_id, context) = start_executing();
         let first = context
             .for_node("first".parse().unwrap())
             .start_changeset()
@@ -74,16 +76,18 @@ fn without_a_node_a_record_goes_to_the_only_open_changeset_or_is_refused() {
             let context = context.for_node("second".parse().unwrap());
             thread::spawn(move || context.start_changeset().unwrap().id())
         };
-        let recorded = context.record_change(entry("x"));
+        let recorded = context.record_change(modified_entry("x"));
         opener.join().unwrap();
-        // Before the second opened it can only be the first; after, nobody guesses.
+        // Before the second is opened, only the first is possible; afterwards the call is ambiguous.
         match recorded {
             Ok(into) => assert_eq!(into, first),
-            Err(Error::Refused(Refusal::AmbiguousChangeset { open })) => assert_eq!(open.len(), 2),
+            Err(LifecycleError::Refused(Refusal::AmbiguousChangeset { open })) => {
+                assert_eq!(open.len(), 2)
+            }
             Err(error) => panic!("{error}"),
         }
         let entries: usize = lifecycle
-            .changesets(plan)
+            .list_changesets(plan_id)
             .unwrap()
             .iter()
             .map(|(_, entries)| entries.len())
@@ -95,34 +99,34 @@ fn without_a_node_a_record_goes_to_the_only_open_changeset_or_is_refused() {
 #[test]
 fn a_record_that_races_the_result_is_in_it_or_refused() {
     explore(|| {
-        let (lifecycle, plan, context) = executing();
+        let (lifecycle, plan_id, context) = start_executing();
         let handle = context.start_changeset().unwrap();
-        let epoch = lifecycle.get_plan(plan).unwrap().plan.epoch;
+        let epoch = lifecycle.get_plan(plan_id).unwrap().plan.epoch;
         let finisher = {
             let lifecycle = lifecycle.clone();
             thread::spawn(move || {
                 lifecycle
-                    .complete_execute(plan, epoch, &Default::default(), &call())
+                    .complete_execute(plan_id, epoch, &Default::default(), &call_as_ada())
                     .unwrap()
             })
         };
-        let recorded = handle.record(entry("x"));
+        let recorded = handle.record_change(modified_entry("x"));
         finisher.join().unwrap();
-        let (changeset, entries) = lifecycle.changesets(plan).unwrap().remove(0);
+        let (changeset, entries) = lifecycle.list_changesets(plan_id).unwrap().remove(0);
         let seal = changeset.seal.unwrap();
         assert_eq!(entries.len(), usize::from(recorded.is_ok()));
         assert_eq!(seal.entries, entries.len() as u64);
     });
 }
 
-fn explore(scene: impl Fn() + Send + Sync + 'static) {
-    let scene = Arc::new(scene);
-    let again = Arc::clone(&scene);
-    Runner::new(RandomScheduler::new_from_seed(SEED, TRIES), config()).run(move || scene());
-    Runner::new(PctScheduler::new_from_seed(SEED, 3, TRIES), config()).run(move || again());
+fn explore(test: impl Fn() + Send + Sync + 'static) {
+    let test = Arc::new(test);
+    let same_test = Arc::clone(&test);
+    Runner::new(RandomScheduler::new_from_seed(SEED, SCHEDULES), config()).run(move || test());
+    Runner::new(PctScheduler::new_from_seed(SEED, 3, SCHEDULES), config()).run(move || same_test());
 }
 
-/// As the default, with stacks that hold a decision.
+/// The default configuration, with a stack large enough for a decision.
 fn config() -> Config {
     let mut config = Config::default();
     config.stack_size = 1 << 20;
@@ -130,37 +134,44 @@ fn config() -> Config {
 }
 
 /// A plan whose execute phase is claimed, and the context of the claim.
-fn executing() -> (Lifecycle, PlanId, ExecutionContext) {
+fn start_executing() -> (Lifecycle, PlanId, ExecutionContext) {
     let clock = Clock::new(|| plan::Timestamp(1_000_000));
     let next = AtomicU64::new(1);
-    let lifecycle = Lifecycle::open(MemoryStore::with(clock.clone(), Faults::default()))
-        .with_ids(clock, move || {
-            u128::from(next.fetch_add(1, Ordering::SeqCst))
-        });
+    let lifecycle = Lifecycle::open(MemoryStore::with_clock_and_faults(
+        clock.clone(),
+        StoreFaults::default(),
+    ))
+    .with_ids(clock, move || {
+        u128::from(next.fetch_add(1, Ordering::SeqCst))
+    });
     let request = UseRequest {
         goal: Some("explore".to_owned()),
-        fallback_actors: Some(Actors::both("bot".parse().unwrap())),
+        fallback_actors: Some(PlanActors::for_both_phases("bot".parse().unwrap())),
         ..UseRequest::default()
     };
-    let plan = lifecycle.use_action(request, &call()).unwrap().plan.id;
-    let lease = Span::seconds(60);
+    let plan_id = lifecycle
+        .use_action(request, &call_as_ada())
+        .unwrap()
+        .plan
+        .id;
+    let lease = Span::from_seconds(60);
     lifecycle
-        .start_strategize(plan, "w", lease, &call())
+        .start_strategize(plan_id, "w", lease, &call_as_ada())
         .unwrap()
         .complete_strategize(Vec::new())
         .unwrap();
-    lifecycle.execute_plan(plan, &call()).unwrap();
+    lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let context = lifecycle
-        .start_execute(plan, "w", lease, &call())
+        .start_execute(plan_id, "w", lease, &call_as_ada())
         .unwrap()
         .context();
-    (lifecycle, plan, context)
+    (lifecycle, plan_id, context)
 }
 
-fn call() -> Call {
+fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
-fn entry(path: &str) -> Entry {
-    Entry::new(TreePath::new(path).unwrap(), Operation::Modify)
+fn modified_entry(path: &str) -> ChangesetEntry {
+    ChangesetEntry::new(TreePath::new(path).unwrap(), PathOperation::Modify)
 }

@@ -1,5 +1,5 @@
-//! Rules against a second, plainer judge: a thousand random combinations of rules and changes, and both
-//! must name the same rules.
+//! Compares the engine's rule evaluation with a simple model on a thousand random sets of rules and changes.
+//! Both must block on the same rules.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -19,12 +19,12 @@ use testkit::samples;
 
 const TEST_LEASE: Span = Span::from_seconds(60);
 
-/// Numbers that look random and are the same every time.
+/// A deterministic random number generator.
 struct SeededRandom(u64);
 
 impl SeededRandom {
     fn next_below(&mut self, end: usize) -> usize {
-        // Knuth's multiplier; the high bits are the good ones.
+        // Knuth's multiplier. The high bits are the most random.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -59,7 +59,7 @@ struct ModelChange {
     operation: PathOperation,
 }
 
-/// A way to write a glob, and what it means without one.
+/// A glob, and a predicate with the same meaning.
 type GlobModel = (&'static str, fn(&str) -> bool);
 
 const GLOBS: [GlobModel; 6] = [
@@ -76,7 +76,7 @@ const GLOBS: [GlobModel; 6] = [
     }),
 ];
 
-/// An expression, and what it means.
+/// An expression, and a predicate with the same meaning.
 type ExpressionModel = (&'static str, fn(&[ModelChange]) -> bool);
 
 const EXPRESSIONS: [ExpressionModel; 6] = [
@@ -95,8 +95,8 @@ const EXPRESSIONS: [ExpressionModel; 6] = [
     (
         "changes.filter(c, c.path.startsWith('src/')).size() == 0 || changes.exists(c, c.path.startsWith('docs/'))",
         |changes| {
-            let starts = |with: &str| changes.iter().any(|one| one.path.starts_with(with));
-            !starts("src/") || starts("docs/")
+            let touches = |prefix: &str| changes.iter().any(|one| one.path.starts_with(prefix));
+            !touches("src/") || touches("docs/")
         },
     ),
     ("plan.attempt == 1 && size(changes) == totals.files", |_| {
@@ -162,7 +162,7 @@ impl ModelRule {
         }
     }
 
-    /// The plainer judge.
+    /// Evaluates the rule in the model.
     fn is_met(&self, changes: &[ModelChange]) -> bool {
         let matches = |path: &str| self.sample_indexes.iter().any(|one| GLOBS[*one].1(path));
         let mut touched = changes
@@ -176,8 +176,8 @@ impl ModelRule {
     }
 }
 
-/// The names of those that block: a plan's own rule replaces the one for all of its name, unless that one
-/// is not to be overridden.
+/// The names of the blocking rules. A plan's rule replaces the global rule of the same name, unless that one
+/// is not overridable.
 fn blocking_rules(
     rules: &[ModelRule],
     changes: &[ModelChange],
@@ -219,7 +219,7 @@ fn random_changes(random: &mut SeededRandom) -> Vec<ModelChange> {
         .collect()
 }
 
-/// A plan in execute/complete that made these changes, judged by the rules that were there.
+/// Creates a plan in execute/complete with these changes and rules.
 fn create_judged_plan(
     lifecycle: &Lifecycle,
     rules: &[ModelRule],
@@ -242,7 +242,7 @@ fn create_judged_plan(
             false => RuleScope::Global,
         };
         match lifecycle.add_rule(scope, rule.make_draft(), &call_as_ada()) {
-            // What a wider rule forbids to replace is not even stored.
+            // A rule that would replace a non-overridable one is refused.
             Ok(()) | Err(LifecycleError::Refused(plan::Refusal::NonOverridable { .. })) => {}
             Err(error) => panic!("{rule:?}: {error}"),
         }
@@ -262,7 +262,7 @@ fn create_judged_plan(
     for one in changes {
         let mut entry = ChangesetEntry::new(samples::tree_path(one.path), one.operation);
         entry.from = one.from.map(samples::tree_path);
-        let hash = |there: bool| there.then(|| "1".repeat(40));
+        let hash = |exists: bool| exists.then(|| "1".repeat(40));
         entry.before = hash(one.operation != PathOperation::Create);
         entry.after = hash(one.operation != PathOperation::Delete).map(|_| "2".repeat(40));
         let into = plan::command::ChangesetSelector::OnlyOpen;
@@ -281,7 +281,7 @@ fn create_judged_plan(
 #[test]
 fn engine_and_model_agree_on_a_thousand_rule_sets() {
     let mut random = SeededRandom(20_260_101);
-    let (mut blocked_ones, mut open_ones) = (0, 0);
+    let (mut blocked_count, mut passed_count) = (0, 0);
     for number in 0..1000 {
         let lifecycle = Lifecycle::open(MemoryStore::new());
         let mut rules = Vec::new();
@@ -313,12 +313,12 @@ fn engine_and_model_agree_on_a_thousand_rule_sets() {
         };
         assert_eq!(blocked_names, expected, "{case}");
         match blocked_names.is_empty() {
-            true => open_ones += 1,
-            false => blocked_ones += 1,
+            true => passed_count += 1,
+            false => blocked_count += 1,
         }
     }
     assert!(
-        blocked_ones > 200 && open_ones > 200,
-        "{blocked_ones} {open_ones}"
+        blocked_count > 200 && passed_count > 200,
+        "{blocked_count} {passed_count}"
     );
 }

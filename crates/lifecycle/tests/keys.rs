@@ -1,5 +1,5 @@
-//! Keys, and what follows a commit: every command under a key is done once, and other arguments under it
-//! are another thing.
+//! Idempotency keys: a command with a key is done once, and the key is refused with other arguments.
+//! Also covers claims, gates and short handles.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -12,7 +12,7 @@ use plan::project::{Resource, ResourcePlace};
 use plan::{Caller, Phase, PlanActors, QualifiedName, Refusal, Span, Verb};
 use planwright_lifecycle::{
     Call, ClaimObstacle, ForceRemoval, Lifecycle, LifecycleError, SubmitExceptions, UseRequest,
-    WentOn,
+    NextPhase,
 };
 use store::MemoryStore;
 use testkit::samples;
@@ -43,24 +43,24 @@ fn dir_resource(name: &str, path: &str) -> Resource {
     }
 }
 
-/// What is asked a second time is answered as the first time; what differs is told so.
+/// Checks that a repetition returns the same answer and that other arguments are refused.
 #[track_caller]
 fn check_key_applies_once<T: PartialEq + std::fmt::Debug>(
     key: &str,
-    ask: impl Fn(&Call) -> Result<T, LifecycleError>,
-    differently: impl Fn(&Call) -> Result<T, LifecycleError>,
+    operation: impl Fn(&Call) -> Result<T, LifecycleError>,
+    other_operation: impl Fn(&Call) -> Result<T, LifecycleError>,
 ) {
     let call = call_as_ada().with_key(key);
-    let first = ask(&call).unwrap();
-    assert_eq!(ask(&call).unwrap(), first, "{key}");
-    match differently(&call) {
+    let first = operation(&call).unwrap();
+    assert_eq!(operation(&call).unwrap(), first, "{key}");
+    match other_operation(&call) {
         Err(LifecycleError::KeyReused { key: reported_key }) => assert_eq!(reported_key, key),
         other => panic!("{key}: {other:?}"),
     }
 }
 
 #[test]
-fn what_is_done_to_actions_and_rules_is_done_once_under_a_key() {
+fn commands_on_actions_and_rules_are_done_once_per_key() {
     let lifecycle = open_engine();
     let [tidy, sweep] = ["tidy", "sweep"].map(samples::parse_name);
     check_key_applies_once(
@@ -93,7 +93,7 @@ fn what_is_done_to_actions_and_rules_is_done_once_under_a_key() {
 }
 
 #[test]
-fn what_is_done_to_projects_is_done_once_under_a_key() {
+fn commands_on_projects_are_done_once_per_key() {
     let lifecycle = open_engine();
     let shop = samples::parse_name("shop");
     lifecycle
@@ -156,7 +156,7 @@ fn what_is_done_to_projects_is_done_once_under_a_key() {
 }
 
 #[test]
-fn a_plan_is_made_and_claimed_once_under_a_key() {
+fn a_plan_is_created_and_claimed_once_per_key() {
     let lifecycle = open_engine();
     let call = call_as_ada().with_key("begin");
     let first = lifecycle
@@ -173,7 +173,7 @@ fn a_plan_is_made_and_claimed_once_under_a_key() {
 }
 
 #[test]
-fn whoever_waits_longest_is_claimed_in_every_phase() {
+fn a_queued_plan_can_be_claimed_in_every_phase() {
     let lifecycle = open_engine();
     assert!(
         lifecycle
@@ -207,7 +207,7 @@ fn whoever_waits_longest_is_claimed_in_every_phase() {
 }
 
 #[test]
-fn a_gate_that_does_not_open_keeps_what_was_handed_in() {
+fn a_closed_apply_gate_keeps_the_submitted_result() {
     let lifecycle = open_engine();
     lifecycle
         .add_rule(
@@ -220,16 +220,16 @@ fn a_gate_that_does_not_open_keeps_what_was_handed_in() {
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let plan_id = claim.plan().id;
-    let went = claim.complete_strategize_and_go_on(Vec::new(), TEST_LEASE);
-    let Ok(WentOn::Claimed(claim)) = went else {
-        panic!("it waits");
+    let next_phase = claim.complete_strategize_and_continue(Vec::new(), TEST_LEASE);
+    let Ok(NextPhase::Claimed(claim)) = next_phase else {
+        panic!("execute was not claimed");
     };
     let result = plan::stage::ResultContent::default();
-    let went = claim
-        .complete_execute_and_go_on(&result, TEST_LEASE)
+    let next_phase = claim
+        .complete_execute_and_continue(&result, TEST_LEASE)
         .unwrap();
-    let WentOn::Waits(done) = went else {
-        panic!("it went on");
+    let NextPhase::Waits(done) = next_phase else {
+        panic!("the plan continued");
     };
     assert_eq!(done.plan.stage.to_string(), "execute/complete");
     let why = lifecycle.diagnose_plan(plan_id).unwrap();
@@ -237,7 +237,7 @@ fn a_gate_that_does_not_open_keeps_what_was_handed_in() {
     assert_eq!(gate.gate, Gate::Apply);
     assert_eq!(gate.failed_rules.len(), 1);
     assert_eq!(gate.failed_rules[0].rule.name.to_string(), "never");
-    // What is in the way can be set aside, and then it goes on.
+    // After the rule is waived, the plan continues.
     lifecycle
         .waive_rule(
             plan_id,
@@ -254,7 +254,7 @@ fn a_gate_that_does_not_open_keeps_what_was_handed_in() {
 }
 
 #[test]
-fn a_plan_whose_project_is_gone_is_told_what_keeps_it() {
+fn a_deleted_project_is_reported_as_the_obstacle() {
     let lifecycle = open_engine();
     let shop = samples::parse_name("shop");
     lifecycle
@@ -276,7 +276,7 @@ fn a_plan_whose_project_is_gone_is_told_what_keeps_it() {
 }
 
 #[test]
-fn nothing_is_undone_that_did_not_land_and_no_lease_is_taken_that_runs() {
+fn an_unlanded_plan_cannot_be_undone_and_a_valid_lease_cannot_be_reclaimed() {
     let lifecycle = open_engine();
     let claim = lifecycle
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
@@ -290,15 +290,15 @@ fn nothing_is_undone_that_did_not_land_and_no_lease_is_taken_that_runs() {
         )),
         "{undone:?}"
     );
-    let taken = lifecycle.reclaim_from_dead_holder(plan_id, &call_as_ada());
+    let reclaimed = lifecycle.reclaim_from_dead_holder(plan_id, &call_as_ada());
     assert!(
         matches!(
-            taken,
+            reclaimed,
             Err(LifecycleError::Refused(Refusal::LeaseRuns { .. }))
         ),
-        "{taken:?}"
+        "{reclaimed:?}"
     );
-    // Nobody holds it: there is nothing to take.
+    // The plan is not held, so there is nothing to reclaim.
     claim.release().unwrap();
     assert!(
         lifecycle
@@ -308,7 +308,7 @@ fn nothing_is_undone_that_did_not_land_and_no_lease_is_taken_that_runs() {
 }
 
 #[test]
-fn a_result_without_anything_is_handed_in_where_that_is_meant() {
+fn an_empty_result_is_accepted_if_that_is_allowed() {
     let lifecycle = open_engine();
     let plan_id = lifecycle
         .use_action(make_request(), &call_as_ada())
@@ -336,12 +336,12 @@ fn a_result_without_anything_is_handed_in_where_that_is_meant() {
 }
 
 #[test]
-fn a_short_name_is_as_long_as_it_takes_to_name_only_one() {
+fn a_short_handle_is_as_long_as_needed_to_be_unique() {
     let ticks = std::sync::atomic::AtomicI64::new(1_750_000_000_000_000);
     let clock = store::Clock::new(move || {
         plan::Timestamp(ticks.fetch_add(1_000_000, std::sync::atomic::Ordering::Relaxed))
     });
-    // Ids that differ in their time only, so in their beginnings.
+    // Ids that differ only in their timestamps, which come first.
     let lifecycle = open_engine().with_ids(clock, || 7);
     let plans = [(); 3].map(|()| {
         lifecycle
@@ -354,7 +354,7 @@ fn a_short_name_is_as_long_as_it_takes_to_name_only_one() {
         let short = lifecycle.short_handle(plan).unwrap();
         assert!(short.len() > 16, "{short}");
         assert_eq!(lifecycle.resolve_handle(&short).unwrap(), plan);
-        // One letter less names several.
+        // One letter less is ambiguous.
         assert!(lifecycle.resolve_handle(&short[1..]).is_err(), "{short}");
     }
 }

@@ -1,4 +1,4 @@
-//! Projects as a program embeds them: made, used, paused, moved, and removed.
+//! Projects: creating, using, pausing, relinking and deleting them.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -26,7 +26,6 @@ fn code_resource() -> Resource {
     samples::git_resource("code")
 }
 
-/// An engine with a project.
 fn open_engine() -> Lifecycle {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let project = lifecycle
@@ -50,12 +49,12 @@ fn expect_refusal<T>(answer: Result<T, LifecycleError>) -> Refusal {
     match answer {
         Err(LifecycleError::Refused(refusal)) => refusal,
         Err(other) => panic!("{other:?}"),
-        Ok(_) => panic!("it was done"),
+        Ok(_) => panic!("not refused"),
     }
 }
 
 #[test]
-fn a_project_is_created_again_and_again_with_the_same_answer() {
+fn creating_an_identical_project_is_idempotent() {
     let lifecycle = open_engine();
     let first = lifecycle.get_project(&project_name()).unwrap();
     let create =
@@ -79,7 +78,7 @@ fn a_project_is_created_again_and_again_with_the_same_answer() {
 }
 
 #[test]
-fn a_resource_that_moved_is_moved_under_living_plans() {
+fn relinking_a_resource_does_not_change_live_plans() {
     let lifecycle = open_engine();
     let plan = lifecycle
         .use_action(make_request(project_name()), &call_as_ada())
@@ -102,7 +101,7 @@ fn a_resource_that_moved_is_moved_under_living_plans() {
         .unwrap();
     assert_eq!(moved.resources[0].host.as_str(), "other-host");
     assert_eq!(lifecycle.get_plan(plan.id).unwrap().plan, plan);
-    // Nothing here can reach it, wherever it lies; it waits for somebody who can.
+    // This engine has no local host, so the plan waits for one that does.
     let claim = lifecycle.start_strategize(plan.id, "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(claim, Err(LifecycleError::NoLocalHost)));
     let waiting = lifecycle.get_plan(plan.id).unwrap().plan;
@@ -111,7 +110,7 @@ fn a_resource_that_moved_is_moved_under_living_plans() {
 }
 
 #[test]
-fn a_worker_passes_over_plans_it_cannot_reach_and_those_of_a_paused_project() {
+fn a_worker_skips_unreachable_plans_and_paused_projects() {
     let lifecycle = open_engine();
     let robot = Call::by(Caller::Worker("w".to_owned()));
     let first = lifecycle
@@ -140,7 +139,7 @@ fn a_worker_passes_over_plans_it_cannot_reach_and_those_of_a_paused_project() {
 }
 
 #[test]
-fn a_plan_is_made_and_claimed_at_once_on_a_project() {
+fn a_refused_claim_creates_no_plan() {
     let lifecycle = open_engine();
     let start = |name: QualifiedName| {
         lifecycle.use_and_start(make_request(name), "w", TEST_LEASE, &call_as_ada())
@@ -149,9 +148,9 @@ fn a_plan_is_made_and_claimed_at_once_on_a_project() {
         start(project_name()),
         Err(LifecycleError::NoLocalHost)
     ));
-    let told = expect_refusal(start(samples::parse_name("shed")));
-    assert_eq!(told, Refusal::NoSuchProject(samples::parse_name("shed")));
-    // All or nothing: what was refused left no plan.
+    let refusal = expect_refusal(start(samples::parse_name("shed")));
+    assert_eq!(refusal, Refusal::NoSuchProject(samples::parse_name("shed")));
+    // All or nothing: the refused call left no plan.
     let of_shop = PlanFilter {
         project: Some(project_name()),
         ..PlanFilter::default()
@@ -160,7 +159,7 @@ fn a_plan_is_made_and_claimed_at_once_on_a_project() {
 }
 
 #[test]
-fn a_project_in_use_is_removed_by_force_only() {
+fn a_project_in_use_can_only_be_deleted_by_force() {
     let lifecycle = open_engine();
     lifecycle
         .link_resource(
@@ -179,26 +178,28 @@ fn a_project_in_use_is_removed_by_force_only() {
         count: 1,
         plans: vec![plan.id],
     };
-    let told = expect_refusal(lifecycle.unlink_resource(
+    let refusal = expect_refusal(lifecycle.unlink_resource(
         &project_name(),
         &docs,
         ForceRemoval::No,
         &call_as_ada(),
     ));
-    assert_eq!(told, in_use);
+    assert_eq!(refusal, in_use);
     assert_eq!(
         expect_refusal(lifecycle.delete_project(&project_name(), ForceRemoval::No, &call_as_ada())),
         in_use
     );
-    let left = lifecycle.unlink_resource(&project_name(), &docs, ForceRemoval::Yes, &call_as_ada());
-    assert_eq!(left.unwrap().resources, [code_resource()]);
+    let remaining =
+        lifecycle.unlink_resource(&project_name(), &docs, ForceRemoval::Yes, &call_as_ada());
+    assert_eq!(remaining.unwrap().resources, [code_resource()]);
     lifecycle
         .delete_project(&project_name(), ForceRemoval::Yes, &call_as_ada())
         .unwrap();
     let gone = Refusal::NoSuchProject(project_name());
     assert_eq!(expect_refusal(lifecycle.get_project(&project_name())), gone);
-    let told = expect_refusal(lifecycle.start_strategize(plan.id, "w", TEST_LEASE, &call_as_ada()));
-    assert_eq!(told, gone);
+    let refusal =
+        expect_refusal(lifecycle.start_strategize(plan.id, "w", TEST_LEASE, &call_as_ada()));
+    assert_eq!(refusal, gone);
     lifecycle
         .cancel_plan(plan.id, None, &call_as_ada())
         .unwrap();

@@ -1,4 +1,4 @@
-//! Whose plan may be taken over: a process that runs on this host keeps its own, whatever any clock says.
+//! Takeovers: a process that runs on this host keeps its plan, whatever the clocks say.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -28,7 +28,7 @@ fn call_as_ada() -> Call {
     Call::by(Caller::Person("ada".to_owned()))
 }
 
-/// One host: a store in a file, and a home.
+/// One host with a SQLite store and a home directory.
 struct HostFixture(tempfile::TempDir);
 
 impl HostFixture {
@@ -47,7 +47,7 @@ impl HostFixture {
         Sandboxes::new(self.0.path().join("home"), git_env)
     }
 
-    /// The engine of a process whose clock is ahead by so much.
+    /// Opens the engine of a process whose clock is ahead by this much.
     fn open_engine(&self, ahead: Span) -> Lifecycle {
         self.open_engine_with_faults(ahead, StoreFaults::default())
     }
@@ -80,7 +80,6 @@ impl Actor for ReportingActor {
     }
 }
 
-/// A plan that `owner` holds.
 fn create_held_plan(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
     let plan_id = create_plan(lifecycle);
     let claim = lifecycle.claim(Phase::Strategize, owner, lease, &call_as_ada());
@@ -108,7 +107,7 @@ fn read_plan(lifecycle: &Lifecycle, plan_id: PlanId) -> Plan {
 }
 
 #[test]
-fn a_worker_whose_clock_is_ahead_takes_nothing_from_a_process_that_runs() {
+fn a_worker_with_a_fast_clock_does_not_reclaim_from_a_live_process() {
     let host = HostFixture::new();
     let engine = host.open_engine(Span(0));
     let living = host.make_sandboxes().register_presence("living").unwrap();
@@ -139,17 +138,17 @@ fn a_worker_whose_clock_is_ahead_takes_nothing_from_a_process_that_runs() {
         "living"
     );
 
-    // Of a holder that is not known here, the clock decides.
+    // For a holder that is not registered here, the clock decides.
     drop(living);
     assert_eq!(worker.drain(&Stop::default()).unwrap().leases_reclaimed, 1);
 }
 
 #[test]
-fn a_process_that_does_not_renew_loses_its_plan_whatever_the_clock_says() {
+fn a_live_process_that_does_not_renew_loses_its_plan() {
     let host = HostFixture::new();
     let engine = host.open_engine(Span(0));
     let _stopped = host.make_sandboxes().register_presence("stopped").unwrap();
-    // By every clock, it runs for another hour.
+    // Its lease is valid for another hour.
     let plan_id = create_held_plan("stopped", &engine, ONE_HOUR);
     let worker = Worker::new(&engine)
         .actor("bot", ReportingActor)
@@ -164,12 +163,12 @@ fn a_process_that_does_not_renew_loses_its_plan_whatever_the_clock_says() {
             std::thread::sleep(Duration::from_millis(20));
         }
         stop.request();
-        assert!(is_done(), "nobody took it");
+        assert!(is_done(), "the plan was not taken over");
         assert_eq!(worked.join().unwrap().leases_reclaimed, 1);
     });
 }
 
-/// Whoever renews is not taken for one that hangs, though the one who watches looks for longer than a lease.
+/// A process that renews does not count as hanging, even if it is watched for longer than a lease.
 #[test]
 fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
     let host = HostFixture::new();
@@ -197,13 +196,13 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
         .take_over_lease(plan_id, &mut watch, &call_as_ada())
         .is_err()
     {
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody took it");
+        assert!(began.elapsed() < Duration::from_secs(60), "not taken over");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(read_plan(&engine, plan_id).stage.holder().is_none());
 }
 
-/// Fills the disk while it works.
+/// Makes the store run out of space when it works.
 struct DiskFillingActor(Arc<AtomicBool>);
 
 impl Actor for DiskFillingActor {
@@ -217,9 +216,9 @@ impl Actor for DiskFillingActor {
     }
 }
 
-/// A worker on a full disk says so and ends, whatever is left of its lease. Once there is room, the plan goes on at once.
+/// A worker on a full disk reports it and ends before its lease does. Once space is free, the plan continues at once.
 #[test]
-fn a_full_disk_is_reported_and_blocks_no_one() {
+fn a_full_disk_is_reported_and_does_not_block_the_plan() {
     let host = HostFixture::new();
     let is_full = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&is_full);
@@ -237,9 +236,9 @@ fn a_full_disk_is_reported_and_blocks_no_one() {
     let worker = Worker::new(&engine)
         .actor("bot", DiskFillingActor(Arc::clone(&is_full)))
         .lease(ONE_HOUR)
-        .on_progress(move |_, happening| {
-            if let DriveProgress::Retrying(what) | DriveProgress::EngineFailure(what) = happening {
-                sink.lock().unwrap().push(what.clone());
+        .on_progress(move |_, progress| {
+            if let DriveProgress::Retrying(text) | DriveProgress::EngineFailure(text) = progress {
+                sink.lock().unwrap().push(text.clone());
             }
         });
     let (ended, has_ended) = std::sync::mpsc::channel();
@@ -247,11 +246,11 @@ fn a_full_disk_is_reported_and_blocks_no_one() {
         scope.spawn(|| ended.send(worker.drain(&stop)));
         let drained = has_ended.recv_timeout(Duration::from_secs(60));
         stop.request();
-        let tally = drained.expect("it waits for ever").unwrap();
-        assert!(tally.errors > 0, "{tally:?}");
+        let stats = drained.expect("the worker never ended").unwrap();
+        assert!(stats.errors > 0, "{stats:?}");
     });
     let messages = messages.lock().unwrap().join("\n");
-    assert!(messages.contains("no room is left"), "{messages}");
+    assert!(messages.contains("no space left"), "{messages}");
     assert_eq!(
         read_plan(&engine, plan_id).stage.to_string(),
         "strategize/processing"
@@ -259,26 +258,26 @@ fn a_full_disk_is_reported_and_blocks_no_one() {
 
     is_full.store(false, Ordering::SeqCst);
     let worker = Worker::new(&engine).actor("bot", ReportingActor);
-    let tally = worker.drain(&Stop::default()).unwrap();
-    assert_eq!(tally.leases_reclaimed, 1);
+    let stats = worker.drain(&Stop::default()).unwrap();
+    assert_eq!(stats.leases_reclaimed, 1);
     assert_eq!(
         read_plan(&engine, plan_id).stage.to_string(),
         "strategize/complete"
     );
 }
 
-/// The worker that found no room goes on by itself when there is some.
+/// After a full disk, the worker itself continues its plan once space is free.
 #[test]
-fn a_worker_goes_on_with_its_own_plan_once_there_is_room() {
+fn a_worker_reclaims_its_own_plan_that_no_thread_works_on() {
     let host = HostFixture::new();
     let engine = host.open_engine(Span(0));
     let plan_id = create_held_plan("worker", &engine, ONE_HOUR);
-    // Held under its name, and nobody works on it.
+    // Held under the worker's name, but no thread works on it.
     let worker = Worker::new(&engine)
         .actor("bot", ReportingActor)
         .owner("worker");
-    let tally = worker.drain(&Stop::default()).unwrap();
-    assert_eq!((tally.leases_reclaimed, tally.plans_driven), (1, 1));
+    let stats = worker.drain(&Stop::default()).unwrap();
+    assert_eq!((stats.leases_reclaimed, stats.plans_driven), (1, 1));
     assert_eq!(
         read_plan(&engine, plan_id).stage.to_string(),
         "strategize/complete"

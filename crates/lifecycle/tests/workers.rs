@@ -1,5 +1,5 @@
-//! Workers with actors of this program: each phase's result is taken once, and nothing is started that
-//! the profile does not let start.
+//! Workers with built-in actors: each result is stored once, and nothing starts that the profile does not
+//! allow.
 
 #![cfg(not(feature = "shuttle"))]
 #![allow(
@@ -28,7 +28,7 @@ fn call_as_ada() -> Call {
 /// How often each attempt was run.
 type RunCounts = BTreeMap<(PlanId, Phase, u32), usize>;
 
-/// Counts its runs by plan, phase and attempt, and answers what it is told to.
+/// Counts its runs by plan, phase and attempt, and returns a fixed outcome.
 #[derive(Clone)]
 struct CountingActor {
     runs: Arc<Mutex<RunCounts>>,
@@ -91,7 +91,7 @@ fn make_worker(lifecycle: &Lifecycle, actor: &CountingActor) -> Worker {
 }
 
 #[test]
-fn a_worker_goes_as_far_as_the_profile_lets_it_and_no_further() {
+fn a_worker_stops_where_the_profile_requires_a_person() {
     for (profile, expected) in [
         (Profile::Manual, "strategize/queued"),
         (Profile::Supervised, "strategize/complete"),
@@ -109,16 +109,16 @@ fn a_worker_goes_as_far_as_the_profile_lets_it_and_no_further() {
 }
 
 #[test]
-fn what_nobody_here_can_work_on_hides_nothing_behind_it() {
+fn plans_without_an_available_actor_do_not_hide_others() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
-    let stranger = || UseRequest {
+    let unavailable = || UseRequest {
         goal: Some("Look around".to_owned()),
         fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("stranger"))),
         ..UseRequest::default()
     };
-    // More than a worker looks at in one go, and in two.
+    // More plans than one scan reads, or two.
     for _ in 0..2_100 {
-        lifecycle.use_action(stranger(), &call_as_ada()).unwrap();
+        lifecycle.use_action(unavailable(), &call_as_ada()).unwrap();
     }
     let actor = CountingActor::with_outcome(ReportOutcome::Done);
     let worker = make_worker(&lifecycle, &actor).concurrency(4);
@@ -134,7 +134,7 @@ fn what_nobody_here_can_work_on_hides_nothing_behind_it() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let working = scope.spawn(|| worker.run(&stop).unwrap());
-        // Each of the others is tried once before it; how long that takes is the machine's business.
+        // All others are tried once before it, so the deadline is generous.
         let deadline = Instant::now() + Duration::from_secs(600);
         while read_stage(&lifecycle, last) != "apply/applied" && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
@@ -146,7 +146,7 @@ fn what_nobody_here_can_work_on_hides_nothing_behind_it() {
 }
 
 #[test]
-fn an_actor_without_a_strategy_of_its_own_is_not_started_for_one() {
+fn an_actor_that_does_not_strategize_runs_only_in_execute() {
     for (strategizes, expected) in [
         (false, vec![Phase::Execute]),
         (true, vec![Phase::Strategize, Phase::Execute]),
@@ -181,16 +181,16 @@ fn an_actor_without_a_strategy_of_its_own_is_not_started_for_one() {
 fn a_plan_waits_for_an_actor_that_is_not_available() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
-    let tally = Worker::new(&lifecycle)
+    let stats = Worker::new(&lifecycle)
         .actor_set(ActorSet::default())
         .drain(&Stop::default())
         .unwrap();
-    assert_eq!(tally.plans_driven, 0);
+    assert_eq!(stats.plans_driven, 0);
     assert_eq!(read_stage(&lifecycle, plan_id), "strategize/queued");
 }
 
 #[test]
-fn what_an_actor_says_decides_where_the_plan_halts() {
+fn the_outcome_of_a_report_decides_the_state_of_the_plan() {
     let failed = |category| ReportOutcome::Failed {
         category,
         message: "it rained".to_owned(),
@@ -216,11 +216,11 @@ fn what_an_actor_says_decides_where_the_plan_halts() {
 }
 
 #[test]
-fn an_actor_that_panics_fails_its_plan_and_not_the_worker() {
+fn a_panic_of_an_actor_fails_its_plan_but_not_the_worker() {
     struct PanickingActor;
     impl Actor for PanickingActor {
         fn work(&self, _: &Assignment, _: &Workplace<'_>) -> Report {
-            panic!("as it was told to");
+            panic!("by design");
         }
     }
     let lifecycle = Lifecycle::open(MemoryStore::new());
@@ -231,7 +231,7 @@ fn an_actor_that_panics_fails_its_plan_and_not_the_worker() {
     let failure = row.plan.stage.failure().unwrap();
     assert_eq!(failure.category, FailureCategory::Internal);
     let message = failure.message.as_str();
-    assert_eq!(message, "the actor panicked: as it was told to");
+    assert_eq!(message, "the agent panicked: by design");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn cancelling_reaches_a_running_actor_before_its_lease_is_renewed() {
 }
 
 #[test]
-fn a_worker_that_is_asked_to_stop_gives_its_plan_back() {
+fn a_stopped_worker_releases_its_plan() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
     let actor = CountingActor::with_outcome(ReportOutcome::Stopped);
@@ -274,11 +274,11 @@ fn a_worker_that_is_asked_to_stop_gives_its_plan_back() {
     });
     let row = lifecycle.get_plan(plan_id).unwrap();
     assert_eq!(row.plan.stage.to_string(), "execute/queued");
-    assert_eq!(row.plan.attempt, 1, "giving back is not an attempt");
+    assert_eq!(row.plan.attempt, 1, "a release is not an attempt");
 }
 
 #[test]
-fn an_expired_lease_is_taken_over_and_the_old_holder_hands_in_nothing() {
+fn an_expired_lease_is_taken_over_and_the_old_holder_is_refused() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
     lifecycle
@@ -302,20 +302,20 @@ fn an_expired_lease_is_taken_over_and_the_old_holder_hands_in_nothing() {
     );
 }
 
-/// Sleeps so long that its lease is over, as on a machine that stood still.
+/// Sleeps until its lease has expired, as on a suspended machine.
 struct OversleepingActor(TestClock);
 
 impl Actor for OversleepingActor {
     fn work(&self, _: &Assignment, _: &Workplace<'_>) -> Report {
         self.0.advance(Span::from_seconds(3600));
-        // Meanwhile the worker looks for the gone.
+        // Meanwhile the worker looks for dead holders.
         std::thread::sleep(Duration::from_millis(2500));
         Report::with_outcome(ReportOutcome::Done)
     }
 }
 
 #[test]
-fn a_worker_takes_nothing_from_itself() {
+fn a_worker_does_not_reclaim_its_own_running_plan() {
     let clock = TestClock::starting_at(Timestamp(1_750_000_000_000_000));
     let lifecycle = Lifecycle::open(MemoryStore::with_clock_and_faults(
         clock.to_store_clock(),
@@ -323,13 +323,13 @@ fn a_worker_takes_nothing_from_itself() {
     ));
     let plan_id = create_plan(&lifecycle, Profile::Review);
     let worker = Worker::new(&lifecycle).actor("bot", OversleepingActor(clock));
-    let tally = worker.concurrency(2).drain(&Stop::default()).unwrap();
-    assert_eq!(tally.leases_reclaimed, 0);
+    let stats = worker.concurrency(2).drain(&Stop::default()).unwrap();
+    assert_eq!(stats.leases_reclaimed, 0);
     assert_eq!(read_stage(&lifecycle, plan_id), "apply/applied");
 }
 
 #[test]
-fn many_workers_take_each_result_once() {
+fn many_workers_run_each_plan_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     let open = || Lifecycle::open(SqliteStore::new(&path, SqliteOptions::default()));
@@ -340,7 +340,7 @@ fn many_workers_take_each_result_once() {
     let actor = CountingActor::with_outcome(ReportOutcome::Done);
     std::thread::scope(|scope| {
         for _ in 0..6 {
-            // A store of its own each, as processes have.
+            // Each worker has its own store, as separate processes do.
             scope.spawn(|| {
                 let lifecycle = open();
                 let worker = make_worker(&lifecycle, &actor).concurrency(3);
@@ -361,7 +361,7 @@ fn many_workers_take_each_result_once() {
     assert!(lifecycle.list_plans(&left, None, 10).unwrap().is_empty());
 }
 
-/// A store whose writing fails at a point while it is away, and an actor that ends when it goes away.
+/// A store whose writes fail at `point` during an outage, which begins when the actor ends.
 struct StoreOutageFixture {
     _directory: tempfile::TempDir,
     lifecycle: Lifecycle,
@@ -392,7 +392,7 @@ impl StoreOutageFixture {
         }
     }
 
-    /// A worker whose claims hold for longer than the test.
+    /// A worker whose leases outlast the test.
     fn make_worker(&self) -> Worker {
         let (actor, is_unavailable) = (self.actor.clone(), Arc::clone(&self.is_unavailable));
         let outage_actor = OutageActor {
@@ -425,7 +425,7 @@ impl Actor for OutageActor {
 }
 
 #[test]
-fn what_was_worked_out_is_handed_in_once_the_store_is_back() {
+fn a_result_is_submitted_once_the_store_is_back() {
     for point in [
         FaultPoint::Decided,
         FaultPoint::BeforeCommit,
@@ -433,14 +433,14 @@ fn what_was_worked_out_is_handed_in_once_the_store_is_back() {
     ] {
         let fixture = StoreOutageFixture::failing_at(point);
         let plan_id = create_plan(&fixture.lifecycle, Profile::Review);
-        let tally = std::thread::scope(|scope| {
+        let stats = std::thread::scope(|scope| {
             let working = scope.spawn(|| fixture.make_worker().drain(&Stop::default()).unwrap());
             fixture.wait_for_run();
             std::thread::sleep(Duration::from_millis(600));
             fixture.is_unavailable.store(false, Ordering::SeqCst);
             working.join().unwrap()
         });
-        assert_eq!(tally.errors, 0, "{point:?}");
+        assert_eq!(stats.errors, 0, "{point:?}");
         assert_eq!(fixture.actor.run_counts().len(), 1, "{point:?}");
         assert_eq!(
             read_stage(&fixture.lifecycle, plan_id),
@@ -451,19 +451,19 @@ fn what_was_worked_out_is_handed_in_once_the_store_is_back() {
 }
 
 #[test]
-fn a_worker_that_is_asked_to_stop_waits_for_no_store() {
+fn a_stopped_worker_does_not_wait_for_the_store() {
     let fixture = StoreOutageFixture::failing_at(FaultPoint::BeforeCommit);
     let plan_id = create_plan(&fixture.lifecycle, Profile::Review);
     let stop = Stop::default();
     let began = Instant::now();
-    let tally = std::thread::scope(|scope| {
+    let stats = std::thread::scope(|scope| {
         let working = scope.spawn(|| fixture.make_worker().run(&stop).unwrap());
         fixture.wait_for_run();
         stop.request();
         working.join().unwrap()
     });
     assert!(began.elapsed() < Duration::from_secs(20));
-    assert_eq!(tally.errors, 1);
+    assert_eq!(stats.errors, 1);
     assert_eq!(
         read_stage(&fixture.lifecycle, plan_id),
         "execute/processing"
@@ -471,7 +471,7 @@ fn a_worker_that_is_asked_to_stop_waits_for_no_store() {
 }
 
 #[test]
-fn questions_whose_time_is_over_are_given_up() {
+fn an_unanswered_question_expires() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
     let asks = ReportOutcome::NeedsAnswer {
@@ -491,7 +491,7 @@ fn questions_whose_time_is_over_are_given_up() {
 }
 
 #[test]
-fn a_plan_that_was_left_between_two_phases_is_taken_further() {
+fn a_plan_left_between_two_phases_is_continued() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
     lifecycle
@@ -521,11 +521,11 @@ fn a_second_worker_leaves_running_plans_alone() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let second = CountingActor::with_outcome(ReportOutcome::Done);
-        let tally = make_worker(&lifecycle, &second)
+        let stats = make_worker(&lifecycle, &second)
             .drain(&Stop::default())
             .unwrap();
         idle.store(second.run_counts().len(), Ordering::SeqCst);
-        assert_eq!((tally.plans_driven, tally.leases_reclaimed), (0, 0));
+        assert_eq!((stats.plans_driven, stats.leases_reclaimed), (0, 0));
         assert_eq!(read_stage(&lifecycle, plan_id), "execute/processing");
         stop.request();
         first.join().unwrap();

@@ -1,4 +1,4 @@
-//! Actions: reusable templates of plans.
+//! Actions: reusable templates for plans.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,19 @@ use crate::argument::ArgumentSpec;
 use crate::invariant::RuleDraft;
 use crate::{Caller, PlanId, Profile, QualifiedName, Timestamp};
 
-/// Who works on a plan.
+/// The actors of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanActors {
-    /// In strategize.
+    /// Works in strategize.
     pub strategy: QualifiedName,
-    /// In execute.
+    /// Works in execute.
     pub execution: QualifiedName,
-    /// Who judges by rules that ask, before anybody asks a person.
+    /// Judges rules that ask, before a person is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<QualifiedName>,
 }
 
 impl PlanActors {
-    /// The same actor in both phases.
     pub fn for_both_phases(actor: QualifiedName) -> Self {
         Self {
             strategy: actor.clone(),
@@ -28,7 +27,7 @@ impl PlanActors {
         }
     }
 
-    /// Everybody among them.
+    /// Returns the names of all actors. A name can occur more than once.
     pub fn actor_names(&self) -> impl Iterator<Item = &QualifiedName> {
         [&self.strategy, &self.execution]
             .into_iter()
@@ -36,68 +35,54 @@ impl PlanActors {
     }
 }
 
-/// What an action is defined by.
+/// An action as its author writes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActionDefinition {
-    /// Its name.
     pub name: QualifiedName,
-    /// What it does, in a line; the goal of its plans.
+    /// One line. The goal of plans that set no other.
     pub description: String,
-    /// What it does, at length.
     pub long_description: Option<String>,
-    /// Who works, unless configuration supplies it.
+    /// If unset, the caller's settings decide.
     pub actors: Option<PlanActors>,
-    /// What can be given.
     pub arguments: Vec<ArgumentSpec>,
-    /// Rules of its plans.
+    /// Rules for every plan of the action.
     pub invariants: Vec<RuleDraft>,
-    /// Where its plans stop and ask.
     pub automation_profile: Option<Profile>,
-    /// Its plans may write nothing.
+    /// Plans of this action must not change any file.
     pub read_only: bool,
-    /// May it be used more than once?
+    /// Whether more than one plan can be created from it.
     pub reusable: bool,
 }
 
-/// An action as it is stored.
+/// A stored action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Action {
-    /// Its definition.
     pub definition: ActionDefinition,
-    /// Its state.
     pub state: ActionState,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// By whom.
     pub created_by: Caller,
-    /// The plan made of it, if it may be used once only.
+    /// The plan that used it up. Set only if the action is not reusable.
     pub used_by: Option<PlanId>,
 }
 
 impl Action {
-    /// Its name.
     pub fn name(&self) -> &QualifiedName {
         &self.definition.name
     }
 }
 
-/// Whether an action can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionState {
-    /// It can.
     Available,
-    /// It was taken out of use.
+    /// No new plans can be created from it.
     Archived {
-        /// When.
         at: Timestamp,
-        /// By whom.
         by: Caller,
     },
 }
 
 impl ActionState {
-    /// As it is shown.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Available => "available",

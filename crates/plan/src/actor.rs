@@ -1,5 +1,5 @@
-//! Actors: who does the work of a plan, and how they are started. Frozen into each plan at use, so that
-//! whoever works on it starts what was agreed on then.
+//! Actor definitions: how the programs and people that work on plans are started. Frozen into each
+//! plan at creation, so that every worker starts the same program.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,24 @@ use serde::{Deserialize, Serialize};
 use crate::guard::ToolGuards;
 use crate::{QualifiedName, Span};
 
-/// One actor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorDefinition {
-    /// Its name.
     pub name: QualifiedName,
-    /// What it is, in a line.
+    /// One line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it works.
     #[serde(flatten)]
     pub kind: ActorKind,
 }
 
-/// How an actor works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ActorKind {
-    /// A program is started.
+    /// Runs a program.
     Command(Box<CommandLine>),
-    /// A person is asked.
+    /// Asks a person.
     Human {
-        /// How long they have to answer.
+        /// Time to answer.
         #[serde(
             default,
             rename = "timeout_seconds",
@@ -40,37 +36,37 @@ pub enum ActorKind {
     },
 }
 
-/// How a program is started. Words that are `{prompt}`, `{session}` or `{sandbox}` are replaced whole.
+/// How a program is started. An argument that is exactly `{prompt}`, `{session}` or `{sandbox}` is
+/// replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandLine {
-    /// The words of the command, in execute; also in strategize if a strategy was asked for and there
-    /// is no other.
+    /// Program and arguments for execute. Also used for strategize if a strategy was requested and
+    /// `strategize` is not set.
     pub command: Vec<String>,
-    /// In strategize. Without it the goal is the strategy, unless one was asked for.
+    /// Program and arguments for strategize. If unset, the goal is the strategy, unless one was
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategize: Option<Vec<String>>,
-    /// To go on with the conversation of an earlier run.
+    /// Program and arguments to resume the session of an earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Vec<String>>,
-    /// What it reads.
     #[serde(default)]
     pub stdin: ActorStdin,
-    /// What it writes.
     #[serde(default)]
     pub output: ActorOutputFormat,
-    /// Variables that are passed through from the worker's environment.
+    /// Names of variables passed through from the worker's environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Variables that are set.
+    /// Variables to set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set_env: BTreeMap<String, String>,
-    /// Paths it may write beside its sandbox.
+    /// Paths the program may write, in addition to its sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
-    /// Paths it may read beside the system's.
+    /// Paths the program may read, in addition to system directories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable: Vec<String>,
-    /// How long one run may take.
+    /// Longest single run.
     #[serde(
         default,
         rename = "timeout_seconds",
@@ -78,23 +74,20 @@ pub struct CommandLine {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Span>,
-    /// What it may reach.
     #[serde(default)]
     pub isolation: ActorIsolation,
-    /// What it may do with its tools, as far as it tells.
+    /// Limits on the tool calls that the program reports.
     #[serde(default, skip_serializing_if = "ToolGuards::is_empty")]
     pub guards: ToolGuards,
 }
 
-/// What a program is given to read.
+/// What a program receives on its standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorStdin {
     /// The assignment as JSON.
     Assignment,
-    /// The prompt.
     Prompt,
-    /// Nothing.
     #[default]
     None,
 }
@@ -103,35 +96,33 @@ pub enum ActorStdin {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActorOutputFormat {
-    /// Text for people.
     #[default]
     Text,
-    /// Claude Code's stream of JSON lines.
+    /// JSON lines of Claude Code.
     ClaudeJson,
-    /// Codex's stream of JSON lines.
+    /// JSON lines of Codex.
     CodexJson,
-    /// Gemini CLI's stream of JSON lines.
+    /// JSON lines of Gemini CLI.
     GeminiJson,
-    /// OpenCode's stream of JSON lines.
+    /// JSON lines of OpenCode.
     OpencodeJson,
 }
 
-/// Whether a program may reach more than its sandbox.
+/// Whether a program is confined to its sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorIsolation {
-    /// It is confined where the system can do that, and each run says whether it was.
+    /// Confined if the system supports it. Each run records whether it was.
     #[default]
     WherePossible,
-    /// It does not run unconfined.
+    /// Refuses to run unconfined.
     Required,
-    /// It is not confined.
     Off,
 }
 
 impl ActorDefinition {
-    /// Does it do anything in strategize unless a strategy was asked for? If not, the goal is the
-    /// strategy.
+    /// Returns whether the actor runs in strategize although no strategy was requested. If not, the
+    /// goal is the strategy.
     pub fn strategizes_by_default(&self) -> bool {
         match &self.kind {
             ActorKind::Command(line) => line.strategize.is_some(),

@@ -1,4 +1,4 @@
-//! Arguments of actions: their declaration, and the check of given values.
+//! Arguments of actions: declarations, parsing and checks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,19 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::ErasableText;
 
-/// Types of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentType {
-    /// Text.
     String,
-    /// A whole number of 64 bits.
+    /// A signed 64-bit integer.
     Integer,
-    /// A finite number.
+    /// Finite; no NaN or infinity.
     Float,
-    /// `true` or `false`.
     Boolean,
-    /// A list of texts.
+    /// A list of strings.
     List,
 }
 
@@ -36,24 +33,20 @@ impl fmt::Display for ArgumentType {
     }
 }
 
-/// The value of an argument.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentValue {
-    /// Text.
     String(ErasableText),
-    /// A whole number.
     Integer(i64),
-    /// A finite number.
+    /// Finite; no NaN or infinity.
     Float(f64),
-    /// True or false.
     Boolean(bool),
-    /// A list of texts.
+    /// A list of strings.
     List(Vec<ErasableText>),
 }
 
 impl ArgumentValue {
-    /// As plain JSON, for people, programs and rules.
+    /// Returns the value as plain JSON, for output and for rule expressions.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Self::String(text) => text.as_str().into(),
@@ -65,44 +58,38 @@ impl ArgumentValue {
     }
 }
 
-/// The declaration of an argument.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArgumentSpec {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub kind: ArgumentType,
-    /// Must it be given?
     pub required: bool,
-    /// Its value when not given.
+    /// Used if the argument is not given.
     pub default: Option<ArgumentValue>,
-    /// Least number, or least length of a text or list.
+    /// Minimum of a number, or minimum length of a string or list.
     pub min: Option<f64>,
-    /// Greatest number, or greatest length of a text or list.
+    /// Maximum of a number, or maximum length of a string or list.
     pub max: Option<f64>,
-    /// What a text must match, as a whole.
+    /// Regular expression that must match the whole string.
     pub pattern: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
 }
 
-/// What is wrong with a declaration or a given value.
+/// An error in a declaration or in a given value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("argument `{name}`: {why}")]
 pub struct ArgumentProblem {
-    /// The argument.
+    /// Name of the argument.
     pub name: String,
-    /// What is wrong, and what would be right.
+    /// Says what is wrong and what would be accepted.
     pub why: String,
 }
 
-/// Longest single value.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
-/// Most items of a list: keeps expressions over it bounded.
+/// Bounds the cost of rule expressions over a list.
 const MAX_LIST_ITEMS: usize = 1000;
 
 impl ArgumentSpec {
-    /// Is the declaration sound in itself?
+    /// Checks that the declaration is consistent.
     pub fn check_declaration(&self) -> Result<(), ArgumentProblem> {
         let refuse = |why: String| Err(self.new_problem(why));
         let name_ok = self.name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -140,7 +127,7 @@ impl ArgumentSpec {
         if let Some(pattern) = &self.pattern
             && let Err(error) = compile_pattern(pattern)
         {
-            return refuse(format!("`pattern` is no regular expression: {error}"));
+            return refuse(format!("`pattern` is not a regular expression: {error}"));
         }
         match &self.default {
             Some(_) if self.required => {
@@ -151,10 +138,10 @@ impl ArgumentSpec {
         }
     }
 
-    /// The value written as `text` in the type of this argument.
+    /// Parses `text` as a value of this argument's type, and checks it.
     pub fn parse(&self, text: &str) -> Result<ArgumentValue, ArgumentProblem> {
-        let refuse = |wanted: &str| {
-            Err(self.new_problem(format!("`{}` is not {wanted}", shorten_for_message(text))))
+        let refuse = |expected: &str| {
+            Err(self.new_problem(format!("`{}` is not {expected}", shorten_for_message(text))))
         };
         let value = match self.kind {
             ArgumentType::String => ArgumentValue::String(text.into()),
@@ -175,7 +162,7 @@ impl ArgumentSpec {
                 Ok(items) => {
                     ArgumentValue::List(items.into_iter().map(ErasableText::from).collect())
                 }
-                Err(_) if text.starts_with('[') => return refuse("a JSON list of texts"),
+                Err(_) if text.starts_with('[') => return refuse("a JSON list of strings"),
                 Err(_) => ArgumentValue::List(vec![text.into()]),
             },
         };
@@ -192,7 +179,7 @@ impl ArgumentSpec {
         let (measure, unit) = match (self.kind, value) {
             (ArgumentType::String, ArgumentValue::String(text)) => {
                 if text.as_str().len() > MAX_VALUE_BYTES || text.as_str().contains('\0') {
-                    return refuse("a text is at most 64 KiB and holds no NUL".into());
+                    return refuse("a string is at most 64 KiB and contains no NUL".into());
                 }
                 if let Some(pattern) = &self.pattern
                     && !compile_pattern(pattern).is_ok_and(|regex| regex.is_match(text.as_str()))
@@ -215,7 +202,7 @@ impl ArgumentSpec {
                     return refuse("a list has at most 1000 items and 64 KiB".into());
                 }
                 if items.iter().any(|item| item.as_str().contains('\0')) {
-                    return refuse("an item holds a NUL".into());
+                    return refuse("an item contains a NUL".into());
                 }
                 (items.len() as f64, " items")
             }
@@ -224,12 +211,12 @@ impl ArgumentSpec {
         if let Some(min) = self.min
             && measure < min
         {
-            return refuse(format!("{measure}{unit} is less than the least, {min}"));
+            return refuse(format!("{measure}{unit} is less than the minimum, {min}"));
         }
         if let Some(max) = self.max
             && measure > max
         {
-            return refuse(format!("{measure}{unit} is more than the most, {max}"));
+            return refuse(format!("{measure}{unit} is more than the maximum, {max}"));
         }
         Ok(())
     }
@@ -242,7 +229,8 @@ impl ArgumentSpec {
     }
 }
 
-/// The values of all arguments, from what was given as `name=value`; or everything that is wrong.
+/// Resolves the values of all arguments from `name=value` pairs and defaults. On failure it returns
+/// every problem, not only the first.
 pub fn resolve_arguments(
     specs: &[ArgumentSpec],
     given: &[(String, String)],
@@ -294,7 +282,7 @@ fn resolve_value(
             spec.check_value(&value)?;
             Ok(Some(value))
         }
-        _ => Err(spec.new_problem("it was given more than once, and only a list may be".into())),
+        _ => Err(spec.new_problem("it was given more than once; only a list can be".into())),
     }
 }
 
@@ -311,7 +299,8 @@ fn describe_unknown_argument(specs: &[ArgumentSpec]) -> String {
 
 fn compile_pattern(pattern: &str) -> Result<regex::Regex, regex::Error> {
     let limited = |source: &str| RegexBuilder::new(source).size_limit(1 << 20).build();
-    // By itself first: `a)|(b` makes sense only within the frame, and would break out of it.
+    // Compile the bare pattern first. `a)|(b` is valid only inside the group, where it would break
+    // out of the anchors.
     limited(pattern)?;
     limited(&format!("^(?:{pattern})$"))
 }
@@ -349,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_in_their_type() {
+    fn values_parse_in_their_type() {
         let check = |kind, text: &str, expected: Option<ArgumentValue>| {
             assert_eq!(
                 argument_spec(kind).parse(text).ok(),
@@ -402,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_its_default_and_what_is_given_often_a_list() {
+    fn missing_arguments_use_defaults_and_repeated_ones_form_a_list() {
         let with_default = ArgumentSpec {
             default: Some(ArgumentValue::Integer(5)),
             ..argument_spec(ArgumentType::Integer)
@@ -420,11 +409,11 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_argument_is_told_which_there_are() {
-        let check = |specs: &[ArgumentSpec], says: &str| {
+    fn an_unknown_argument_lists_the_known_ones() {
+        let check = |specs: &[ArgumentSpec], expected: &str| {
             let problems = resolve_arguments(specs, &given_pairs(&[("other", "1")])).unwrap_err();
             assert_eq!(problems[0].name, "other");
-            assert!(problems[0].why.contains(says), "{}", problems[0]);
+            assert!(problems[0].why.contains(expected), "{}", problems[0]);
         };
         check(&[], "the action takes no arguments");
         check(
@@ -450,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_what_is_one() {
+    fn an_invalid_float_says_what_is_expected() {
         for text in ["inf", "NaN", "many"] {
             let problem = argument_spec(ArgumentType::Float).parse(text).unwrap_err();
             assert!(problem.why.contains("a finite number"), "{problem}");
@@ -458,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_patterns_hold() {
+    fn bounds_and_patterns_are_enforced() {
         let bounded = ArgumentSpec {
             min: Some(1.0),
             max: Some(3.0),
@@ -480,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_at_once() {
+    fn every_problem_is_reported_at_once() {
         let specs = [ArgumentSpec {
             required: true,
             ..argument_spec(ArgumentType::Integer)
@@ -492,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn unsound_declarations_are_refused() {
+    fn inconsistent_declarations_are_refused() {
         let bad = [
             ArgumentSpec {
                 name: "N".into(),
@@ -546,12 +535,12 @@ mod tests {
     #[test]
     fn names_are_made_of_letters_digits_and_underscores() {
         let (long, too_long) = ("x".repeat(64), "x".repeat(65));
-        let check = |name: &str, is_sound: bool| {
+        let check = |name: &str, is_valid: bool| {
             let spec = ArgumentSpec {
                 name: name.into(),
                 ..argument_spec(ArgumentType::String)
             };
-            assert_eq!(spec.check_declaration().is_ok(), is_sound, "{name}");
+            assert_eq!(spec.check_declaration().is_ok(), is_valid, "{name}");
         };
         for name in ["a", "a1", "a_", "area_51", &long] {
             check(name, true);
@@ -562,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_declarations_are_taken() {
+    fn consistent_declarations_are_accepted() {
         let good = [
             ArgumentSpec {
                 min: Some(1.0),

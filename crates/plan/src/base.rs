@@ -1,48 +1,45 @@
-//! What work on a resource starts from, and what its next holder finds there.
+//! Base commits of resources, and how the next holder prepares its sandboxes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::changeset::TreePath;
 
-/// The commit that work on a resource starts from.
+/// A commit of one of the plan's resources: a base, or the tip of a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceCommit {
-    /// The plan's resource.
+    /// Name of the plan's resource.
     pub resource: String,
-    /// The commit.
     pub commit: String,
 }
 
-/// What the next holder does to the plan's sandboxes before anything else. Taken back once it says
-/// that it did.
+/// What the next holder does to the plan's sandboxes before it starts work. Reset once the holder
+/// has recorded the bases.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPreparation {
-    /// What is in them.
     #[serde(default)]
     pub start: SandboxStartPoint,
-    /// The targets moved and overlap: where they are now is merged in first.
+    /// Merge the targets' current commits first, because the last landing failed on them.
     #[serde(default)]
     pub catch_up: bool,
-    /// Paths that go back to where they were.
+    /// Paths to restore to their base version.
     #[serde(default)]
     pub dropped: Vec<TreePath>,
 }
 
-/// What a holder finds in its sandboxes.
+/// The state in which a holder's sandboxes start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxStartPoint {
-    /// What the holder before left.
+    /// As the previous holder left them.
     #[default]
     Continue,
-    /// The base: what was left is discarded.
+    /// At the base; discard what the previous holder left.
     Base,
-    /// Another base, looked up anew; what was there is kept for rescue.
+    /// At a new base, read from the target. Earlier work is kept for rescue.
     Afresh,
 }
 
 impl SandboxPreparation {
-    /// Is there nothing to be done?
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

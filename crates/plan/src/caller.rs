@@ -1,21 +1,20 @@
-//! Who is asking. Recorded with every event.
+//! Callers: who submits a command. Recorded with every event.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The one on whose word a command is decided.
+/// Who submits a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Caller {
-    /// A person; what they run, they asked for.
+    /// A person. A command that a person runs counts as requested.
     Person(String),
-    /// A worker, which may do only what the plan's profile or a person allows.
+    /// A worker. It may do only what the plan's profile or a person allows.
     Worker(String),
 }
 
 impl Caller {
-    /// Is this a person?
     pub fn is_person(&self) -> bool {
         matches!(self, Self::Person(_))
     }

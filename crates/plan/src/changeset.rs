@@ -1,4 +1,4 @@
-//! Changesets: what one unit of work changed. Entries fold by path.
+//! Changesets: the changes of one unit of work, folded into one entry per path.
 
 use std::fmt;
 
@@ -6,49 +6,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ChangesetId, Digest, Epoch, PlanId, Timestamp};
 
-/// A path below the root of a tree, as bytes, checked by components.
+/// A relative path inside a tree, as bytes. Never leaves the tree and never names `.git`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreePath(Vec<u8>);
 
-/// Why bytes are not such a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a path of the tree: {why}", .given.escape_ascii())]
+#[error("`{}` is not a path inside the tree: {why}", .bytes.escape_ascii())]
 pub struct InvalidTreePath {
-    given: Vec<u8>,
+    bytes: Vec<u8>,
     why: &'static str,
 }
 
 impl TreePath {
-    /// Longest path.
     const MAX_BYTES: usize = 4096;
 
-    /// Checks every component: relative, inside the tree, not git's own.
+    /// Checks that the path is relative, stays inside the tree and does not enter `.git`.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, InvalidTreePath> {
-        let given = bytes.into();
-        let why = if given.is_empty() {
+        let bytes = bytes.into();
+        let why = if bytes.is_empty() {
             "it is empty"
-        } else if given.len() > Self::MAX_BYTES {
+        } else if bytes.len() > Self::MAX_BYTES {
             "it is longer than 4096 bytes"
-        } else if given.contains(&0) {
-            "it holds a NUL"
-        } else if given.starts_with(b"/") {
+        } else if bytes.contains(&0) {
+            "it contains a NUL"
+        } else if bytes.starts_with(b"/") {
             "it is absolute; give it relative to the root of the repository"
         } else {
-            match given
+            match bytes
                 .split(|byte| *byte == b'/')
                 .find_map(find_component_problem)
             {
                 Some(why) => why,
-                None => return Ok(Self(given)),
+                None => return Ok(Self(bytes)),
             }
         };
         Err(InvalidTreePath {
-            given: given.into_iter().take(200).collect(),
+            bytes: bytes.into_iter().take(200).collect(),
             why,
         })
     }
 
-    /// The raw bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -59,13 +56,13 @@ fn find_component_problem(component: &[u8]) -> Option<&'static str> {
         b"" => Some("it has an empty component"),
         b"." => Some("it has a `.` component"),
         b".." => Some("it leaves the tree by `..`"),
-        git if git.eq_ignore_ascii_case(b".git") => Some("it reaches into `.git`"),
+        git if git.eq_ignore_ascii_case(b".git") => Some("it is inside `.git`"),
         _ => None,
     }
 }
 
 impl fmt::Display for TreePath {
-    /// As text, control characters escaped.
+    /// Writes the path as text, with control characters escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in String::from_utf8_lossy(&self.0).chars() {
             if character.is_control() {
@@ -84,7 +81,7 @@ impl fmt::Debug for TreePath {
     }
 }
 
-/// In JSON a path is a string where it is UTF-8, and a list of bytes where it is not.
+/// The JSON form of a path: a string if it is UTF-8, otherwise a list of bytes.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum JsonTreePath {
@@ -111,23 +108,22 @@ impl<'de> Deserialize<'de> for TreePath {
     }
 }
 
-/// The unit of work a changeset belongs to.
+/// A unit of work within a plan. Each has its own changesets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Node(String);
 
 impl Node {
-    /// The node of work that was not divided.
+    /// The node of undivided work.
     pub fn main() -> Self {
         Self("main".to_owned())
     }
 
-    /// The node of one of several resources, where work was not divided otherwise.
+    /// The node of one resource, for undivided work on several resources.
     pub fn for_resource(resource: &str) -> Self {
         Self(format!("main@{resource}").chars().take(128).collect())
     }
 
-    /// As it is stored and shown.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -136,12 +132,12 @@ impl Node {
 impl std::str::FromStr for Node {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        let printable = given.chars().all(|c| !c.is_control());
-        if given.is_empty() || given.chars().count() > 128 || !printable {
+    fn from_str(text: &str) -> Result<Self, String> {
+        let printable = text.chars().all(|c| !c.is_control());
+        if text.is_empty() || text.chars().count() > 128 || !printable {
             return Err("a node is 1 to 128 printable characters".to_owned());
         }
-        Ok(Self(given.to_owned()))
+        Ok(Self(text.to_owned()))
     }
 }
 
@@ -151,25 +147,21 @@ impl fmt::Display for Node {
     }
 }
 
-/// What happened to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathOperation {
-    /// It is new.
     Create,
-    /// Its content or mode changed.
+    /// The content or mode changed.
     Modify,
-    /// It is gone.
     Delete,
-    /// It came from another path.
+    /// Moved here from another path.
     Rename,
 }
 
 impl PathOperation {
-    /// Every operation.
     pub const ALL: [Self; 4] = [Self::Create, Self::Modify, Self::Delete, Self::Rename];
 
-    /// As it is typed and shown.
+    /// Returns the name as typed and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -189,45 +181,42 @@ impl fmt::Display for PathOperation {
 impl std::str::FromStr for PathOperation {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|operation| operation.as_str() == given)
+            .find(|operation| operation.as_str() == text)
             .ok_or_else(|| {
-                format!("`{given}` is no operation: use create, modify, delete or rename")
+                format!("`{text}` is not an operation: use create, modify, delete or rename")
             })
     }
 }
 
-/// What a changeset holds about one path.
+/// The net change of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangesetEntry {
-    /// The plan's resource it is in, where the plan has any.
+    /// Name of the plan's resource, if the plan has resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// The path.
     pub path: TreePath,
-    /// What happened to it, from the start of the changeset to its last record.
+    /// Net operation from the start of the changeset to the last record.
     pub operation: PathOperation,
-    /// Where it came from, for a rename.
+    /// Original path of a rename.
     pub from: Option<TreePath>,
-    /// Hash of the content before, where there was any and it is known.
+    /// Hash of the content before, if it existed and is known.
     pub before: Option<String>,
-    /// Hash of the content after, where there is any and it is known.
+    /// Hash of the content after, if it exists and is known.
     pub after: Option<String>,
-    /// File mode after, in octal, where known.
+    /// File mode after, in octal, if known.
     pub mode: Option<String>,
-    /// The actor that reported it.
     pub actor: Option<String>,
-    /// The tool that did it.
     pub tool: Option<String>,
-    /// It was reported, and the tree does not show it.
+    /// The change was reported, but the captured tree does not contain it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unseen: bool,
 }
 
 impl ChangesetEntry {
-    /// An entry with nothing known but path and operation.
+    /// Creates an entry with only path and operation set.
     pub fn new(path: TreePath, operation: PathOperation) -> Self {
         Self {
             resource: None,
@@ -243,8 +232,8 @@ impl ChangesetEntry {
         }
     }
 
-    /// This entry followed by a later one on the same path: first before, last after. `None` means
-    /// that the two cancel out and nothing changed.
+    /// Combines this entry with a later one on the same path: first `before`, last `after`. `None`
+    /// means that the two cancel out.
     #[must_use]
     pub fn fold_with(self, later: Self) -> Option<Self> {
         let operation = match (self.operation, later.operation) {
@@ -255,15 +244,15 @@ impl ChangesetEntry {
             (PathOperation::Modify, PathOperation::Create | PathOperation::Modify) => {
                 PathOperation::Modify
             }
-            // Gone and back again: the path was there before and is there after.
+            // Deleted and created again: the path exists before and after.
             (PathOperation::Delete, PathOperation::Create | PathOperation::Modify) => {
                 PathOperation::Modify
             }
-            // A moved file that was edited is still a moved file.
+            // A renamed file that is then edited stays a rename.
             (PathOperation::Rename, PathOperation::Create | PathOperation::Modify) => {
                 PathOperation::Rename
             }
-            // A moved file that was deleted: `from` still tells what is gone.
+            // For a renamed file that is then deleted, `from` keeps the path that disappeared.
             (
                 PathOperation::Modify | PathOperation::Delete | PathOperation::Rename,
                 PathOperation::Delete,
@@ -291,36 +280,30 @@ impl ChangesetEntry {
     }
 }
 
-/// A changeset, without its entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changeset {
-    /// Its id.
     pub id: ChangesetId,
-    /// The plan it belongs to.
     pub plan: PlanId,
-    /// The unit of work.
     pub node: Node,
-    /// The holder that opened it.
+    /// Epoch of the holder that opened it.
     pub epoch: Epoch,
-    /// When.
     pub opened_at: Timestamp,
-    /// Once closed: when, and the digest of its entries.
+    /// Set once the changeset is sealed.
     pub seal: Option<ChangesetSeal>,
 }
 
-/// A closed changeset's proof.
+/// Proof of a sealed changeset's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangesetSeal {
-    /// When.
     pub at: Timestamp,
-    /// How many entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Digest of the entries in the order of their paths.
+    /// Digest of the entries, sorted by path.
     pub digest: Digest,
 }
 
 impl ChangesetSeal {
-    /// The seal of these entries.
+    /// Seals these entries. Their order does not matter.
     pub fn from_entries(entries: &[ChangesetEntry], at: Timestamp) -> Self {
         let mut sorted: Vec<&ChangesetEntry> = entries.iter().collect();
         sorted.sort_by(|one, other| one.path.cmp(&other.path));
@@ -337,7 +320,7 @@ impl ChangesetSeal {
     }
 }
 
-/// The digest of what is recorded and not sealed yet, whatever the order it is told in.
+/// Returns the digest of all unsealed entries. Their order does not matter.
 pub fn digest_open_entries<'a>(
     entries: impl IntoIterator<Item = (ChangesetId, &'a ChangesetEntry)>,
 ) -> Digest {
@@ -370,15 +353,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_has_one_digest_in_any_order_and_another_once_it_changes() {
+    fn the_digest_of_open_entries_ignores_order_and_sees_changes() {
         let changesets = [1, 2].map(|number| ChangesetId::from_parts(1, number));
-        let made = make_entry(PathOperation::Create, None, Some("1"));
+        let created = make_entry(PathOperation::Create, None, Some("1"));
         let mut other = make_entry(PathOperation::Modify, Some("1"), Some("2"));
         other.path = tree_path("b");
         let open = [
-            (changesets[0], &made),
+            (changesets[0], &created),
             (changesets[0], &other),
-            (changesets[1], &made),
+            (changesets[1], &created),
         ];
         let digest = digest_open_entries(open);
         assert_eq!(digest, digest_open_entries(open.into_iter().rev()));
@@ -413,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_paths_survive_json() {
+    fn unusual_paths_round_trip_through_json() {
         for bytes in [&b"plain"[..], b"\xff\xfe", "ümlaut\n".as_bytes()] {
             let path = TreePath::new(bytes).unwrap();
             let json = serde_json::to_string(&path).unwrap();
@@ -422,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_one_path_fold_to_first_before_and_last_after() {
+    fn entries_of_one_path_fold_to_first_before_and_last_after() {
         use PathOperation::{Create, Delete, Modify, Rename};
         let check =
             |first: ChangesetEntry, second: ChangesetEntry, expected: Option<ChangesetEntry>| {
@@ -466,9 +449,9 @@ mod tests {
             make_entry(Modify, Some("0"), Some("9")),
             Some(edited),
         );
-        let mut gone = make_entry(Delete, Some("0"), None);
-        gone.from = Some(tree_path("b"));
-        check(moved, make_entry(Delete, Some("0"), None), Some(gone));
+        let mut deleted = make_entry(Delete, Some("0"), None);
+        deleted.from = Some(tree_path("b"));
+        check(moved, make_entry(Delete, Some("0"), None), Some(deleted));
     }
 
     #[test]

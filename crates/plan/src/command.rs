@@ -1,5 +1,6 @@
-//! Commands: what is asked of the engine, with everything a decision needs that is not a stored
-//! fact. New ids and judgements come in here, so that deciding again gives the same answer.
+//! Commands: requests to change a plan, an action, a project or a rule. They carry everything a
+//! decision needs that is not stored, such as new ids and judgements, so that repeating a decision
+//! gives the same answer.
 
 use crate::action::ActionDefinition;
 use crate::changeset::{ChangesetEntry, Node, TreePath};
@@ -15,389 +16,313 @@ use crate::{
     Profile, QualifiedName, RepositoryPolicy, ResourceCommit, Span, Timestamp, Verb,
 };
 
-/// What is asked.
+/// A request to the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Store a new action.
     CreateAction(ActionDefinition),
-    /// Take an action out of use.
+    /// Archive an action. Existing plans are not affected.
     ArchiveAction(QualifiedName),
     /// Add a rule to a scope.
     AddRule {
-        /// Where it shall hold.
         scope: RuleScope,
-        /// What it says.
         draft: RuleDraft,
     },
     /// Remove a rule from its scope.
     RemoveRule {
-        /// Where it holds.
         scope: RuleScope,
-        /// Its name.
         name: RuleName,
     },
     /// Store a new project.
     CreateProject {
-        /// Its name.
         name: QualifiedName,
-        /// What its plans work on.
         resources: Vec<Resource>,
     },
     /// Add a resource to a project.
     LinkResource {
-        /// Which project.
         project: QualifiedName,
-        /// What to add.
         resource: Resource,
     },
-    /// Take a resource from a project.
+    /// Remove a resource from a project.
     UnlinkResource {
-        /// Which project.
         project: QualifiedName,
-        /// Which of its resources.
         name: ResourceName,
-        /// Even if living plans use the project.
+        /// Remove it even if unfinished plans use the project.
         force: bool,
     },
-    /// Say where a resource lies now.
+    /// Change the location of a resource.
     RelinkResource {
-        /// Which project.
         project: QualifiedName,
-        /// Which of its resources.
         name: ResourceName,
-        /// The host it lies on.
         host: HostId,
-        /// Where it lies there.
         place: ResourcePlace,
     },
-    /// Keep a project's plans from starting to work.
+    /// Stop a project's plans from starting work.
     PauseProject(QualifiedName),
-    /// Let a project's plans start again.
+    /// Let a paused project's plans start work again.
     ResumeProject(QualifiedName),
     /// Remove a project.
     DeleteProject {
-        /// Its name.
         name: QualifiedName,
-        /// Even if living plans use it.
+        /// Delete it even if unfinished plans use it.
         force: bool,
     },
-    /// Make a plan.
+    /// Create a plan from an action or a goal.
     Use(NewPlan),
     /// Claim a phase.
     Start {
-        /// Which.
         phase: Phase,
-        /// Who claims it.
+        /// Name of the holder.
         owner: String,
-        /// For how long without a renewal.
+        /// Time until the lease expires unless it is renewed.
         lease: Span,
-        /// What the rules say; asked for strategize only.
+        /// Required for strategize only.
         judgement: Option<GateJudgement>,
     },
-    /// Say that the sandboxes are ready, and what they start from.
+    /// Record that the sandboxes are ready, and their base commits.
     RecordBases {
-        /// The authority.
         epoch: Epoch,
         /// One per resource.
         bases: Vec<ResourceCommit>,
     },
-    /// Hand in the strategy.
+    /// Submit the strategy.
     CompleteStrategize {
-        /// The authority.
         epoch: Epoch,
-        /// What was decided.
         decisions: Vec<ReportedDecision>,
     },
     /// Move a finished strategy into execute.
     ExecutePlan {
-        /// What the rules say.
         judgement: GateJudgement,
     },
     /// Open a changeset.
     OpenChangeset {
-        /// The authority.
         epoch: Epoch,
-        /// Its id.
         id: ChangesetId,
-        /// Its unit of work.
         node: Node,
     },
     /// Record one change.
     RecordChange {
-        /// The authority.
         epoch: Epoch,
-        /// Where it belongs.
         into: ChangesetSelector,
-        /// What changed.
         entry: ChangesetEntry,
     },
-    /// Close a changeset for good.
+    /// Seal a changeset. It cannot be reopened.
     SealChangeset {
-        /// The authority.
         epoch: Epoch,
-        /// Which.
         changeset: ChangesetId,
     },
-    /// Hand in the result.
+    /// Submit the result.
     CompleteExecute {
-        /// The authority.
         epoch: Epoch,
-        /// What it is.
         result: ResultContent,
-        /// What changed, as read from the sandboxes.
+        /// Changes as captured from the sandboxes.
         captured: Vec<CapturedNodeChanges>,
-        /// Hand it in even if nothing changed.
+        /// Accept a result without changes.
         allow_empty: bool,
-        /// What the rules say of it; a failing one blocks apply, not this.
+        /// A failing rule blocks apply, but not this command.
         judgement: GateJudgement,
     },
-    /// Sign the result.
+    /// Approve the result.
     Approve {
-        /// How it shall arrive.
-        how: LandingOptions,
-        /// The plan's targets as whoever signs sees them.
+        options: LandingOptions,
+        /// The plan's targets as the person who approves sees them.
         targets: PlanTargets,
-        /// For the landing that the caller is about to begin, and no other.
+        /// Valid only for the landing that the caller is about to start.
         once: bool,
     },
     /// Move a finished result into apply.
     ApplyPlan {
-        /// What the rules say.
         judgement: GateJudgement,
     },
-    /// Store what is about to be done to the targets.
+    /// Store the landing intent, before any target is changed.
     PrepareApply {
-        /// The authority.
         epoch: Epoch,
-        /// One move per resource.
+        /// One move per changed resource.
         moves: Vec<RefMove>,
-        /// What the rules say of the merged tree.
+        /// Judgement of the merged tree.
         judgement: GateJudgement,
     },
-    /// Take that back, nothing having been done.
+    /// Withdraw the landing intent. The caller has checked that no target has the change.
     WithdrawApply {
-        /// The authority.
         epoch: Epoch,
     },
     /// Record that everything landed.
     CompleteApply {
-        /// The authority.
         epoch: Epoch,
-        /// The resources whose target was looked up and contains its `new`.
+        /// Resources whose target was read back and contains the new commit.
         landed: Vec<String>,
-        /// What can no longer be merged, as a plan of its own.
+        /// A new plan for the part that does not land.
         rest: Option<LinkedPlan>,
     },
-    /// Record that it cannot land as it is.
+    /// Record that the result cannot land as it is.
     Constrain {
-        /// The authority.
         epoch: Epoch,
-        /// What sort of obstacle.
         kind: ConstraintKind,
-        /// What happened.
         message: String,
-        /// The paths concerned.
         paths: Vec<TreePath>,
-        /// The commits concerned.
         commits: Vec<String>,
     },
-    /// Keep a lease.
+    /// Renew a lease.
     Renew {
-        /// The authority.
         epoch: Epoch,
-        /// For how long from now.
+        /// Time from now until the lease expires.
         lease: Span,
     },
-    /// Set means aside for the work of a holder, before it begins.
+    /// Reserve budget for a holder before its run starts.
     Reserve {
-        /// The authority.
         epoch: Epoch,
-        /// What the actor tells of its use.
+        /// What the actor reports about its usage.
         metering: MeteringLevel,
-        /// What all plans together may use.
+        /// Limits for all plans together.
         budget: GlobalBudget,
     },
-    /// Charge what a holder used, once.
+    /// Charge a holder's usage. Repeating it changes nothing.
     Settle {
-        /// The authority it had.
+        /// The epoch under which it worked; may be an earlier one.
         epoch: Epoch,
-        /// What it used.
         used: BudgetAmount,
     },
-    /// Give a lease back.
+    /// Release a lease.
     Release {
-        /// The authority.
         epoch: Epoch,
     },
-    /// Take a lease from a holder that is gone.
+    /// Take the lease from a holder that is gone.
     Reclaim {
-        /// How we know.
         grounds: ReclaimGrounds,
     },
-    /// End work with an error.
+    /// End the run with an error.
     Fail {
-        /// The authority.
         epoch: Epoch,
-        /// What sort.
         category: FailureCategory,
-        /// What happened.
         message: String,
     },
     /// Ask a person.
     Ask {
-        /// The authority.
         epoch: Epoch,
-        /// What.
         question: String,
-        /// Give up after.
+        /// Time after which the question expires.
         answer_timeout: Option<Span>,
     },
-    /// Answer the question.
     Answer {
-        /// What is said.
         text: String,
     },
-    /// Give up on an unanswered question.
+    /// Fail the phase because its question was not answered in time.
     ExpireQuestion,
-    /// Try the phase again.
+    /// Retry the phase.
     Retry {
-        /// Start from scratch.
+        /// Discard partial work and start over.
         fresh: bool,
-        /// New limits, if they shall change.
+        /// New limits; `None` keeps the current ones.
         limits: Option<PlanLimits>,
     },
-    /// Send the work back with feedback.
+    /// Send the work back to the actor with feedback.
     Revise {
-        /// What to do better.
         feedback: String,
-        /// Paths that go back to where they were.
+        /// Paths to restore to their base version.
         dropped: Vec<TreePath>,
     },
     /// Go back to strategize.
     Revert {
-        /// Why.
         reason: String,
     },
-    /// Set a rule aside for this plan.
+    /// Waive a rule for this plan.
     Waive {
-        /// Its name.
         rule: RuleName,
-        /// Why.
         reason: String,
-        /// The plan's targets.
         targets: PlanTargets,
     },
-    /// Say whether a rule that asks holds.
+    /// Record a person's verdict on a rule that asks.
     RuleOn {
-        /// Its name.
         rule: RuleName,
-        /// What exactly was looked at.
+        /// Digest of what the person looked at.
         subject: Digest,
-        /// What is said.
         outcome: RuleOutcome,
-        /// The plan's targets.
         targets: PlanTargets,
     },
-    /// Keep what checks said of a subject, and charge what asking them took.
+    /// Store the verdicts of checks, and charge what running them used.
     KeepEvidence {
-        /// What they said.
         judgement: GateJudgement,
-        /// What actors that were asked used.
+        /// Usage of the actors that judged.
         used: BudgetAmount,
     },
-    /// End the plan without landing.
     Cancel {
-        /// Why.
         reason: Option<String>,
     },
-    /// Make a plan that takes a landed one back.
+    /// Create a plan that undoes a landed one.
     Undo(LinkedPlan),
 }
 
-/// A plan to be made of an action or a goal.
+/// A plan to create from an action or a goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlan {
-    /// Its id.
     pub id: PlanId,
-    /// The action to use.
     pub action: Option<QualifiedName>,
-    /// What it is for; the action's description if not said.
+    /// Defaults to the action's description.
     pub goal: Option<String>,
-    /// Arguments as they were given.
+    /// Arguments as `name=value` pairs, not yet parsed.
     pub arguments: Vec<(String, String)>,
-    /// Who works, if neither the action nor anybody narrower says so.
+    /// Actors to use if the action names none.
     pub fallback_actors: Option<PlanActors>,
-    /// How actors are started, as far as the caller knows. Those that do not work on the plan are left
-    /// out.
+    /// Actor definitions that the caller knows. Those of actors that do not work on the plan are
+    /// dropped.
     pub definitions: Vec<ActorDefinition>,
-    /// A strategy is to be looked at before execute.
+    /// A person wants to review a strategy before execute.
     pub strategy_wanted: bool,
-    /// The profile and who said so, if it is not the action's to say.
+    /// Overrides the action's profile.
     pub profile: Option<(Profile, ProfileSource)>,
-    /// The profile and who said so, if the action says nothing.
+    /// Used if the action sets no profile.
     pub fallback_profile: Option<(Profile, ProfileSource)>,
-    /// How its resources want to be worked on.
     pub policy: RepositoryPolicy,
-    /// What work on its resources starts from, where that is known already.
+    /// Base commits that are already known.
     pub bases: Vec<ResourceCommit>,
-    /// What it may use.
     pub limits: PlanLimits,
-    /// The projects whose resources it works on.
     pub projects: Vec<QualifiedName>,
 }
 
-/// What one unit of work changed, as read from its sandbox.
+/// The changes of one unit of work, as captured from its sandbox.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturedNodeChanges {
-    /// The changeset to open if the unit has none.
+    /// Id of the changeset to open if the unit has none.
     pub changeset: ChangesetId,
-    /// The unit of work.
     pub node: Node,
-    /// Path by path.
+    /// One entry per path.
     pub entries: Vec<ChangesetEntry>,
 }
 
-/// A plan that starts with a result, linked to the one it comes from.
+/// A new plan that starts with a result and is linked to its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkedPlan {
-    /// Its id.
     pub id: PlanId,
-    /// The resources it works on, by what they are called in the plan it comes from.
+    /// Names of its resources in the original plan.
     pub resources: Vec<String>,
-    /// The result it starts with.
     pub result: ResultContent,
 }
 
-/// Where a change belongs.
+/// Selects the changeset of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangesetSelector {
-    /// To this changeset.
     Changeset(ChangesetId),
-    /// To the open changeset of this unit of work.
+    /// The open changeset of this unit of work.
     Node(Node),
-    /// To the only open changeset; refused if there are several.
+    /// The only open changeset. Refused if there are several.
     OnlyOpen,
 }
 
-/// How we know that a holder is gone.
+/// Why a holder counts as gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReclaimGrounds {
-    /// Its lease expired; checked against the stored expiry.
+    /// Its lease expired. Checked against the stored expiry.
     Expired,
-    /// The holder of this epoch was seen to be dead. Another may have come since, who is not.
+    /// The process that holds this epoch is dead. Refused if another holder has claimed the plan
+    /// since.
     OwnerDead(Epoch),
-    /// Somebody watched this lease for its whole length, by a clock that only goes forward, and it was not renewed.
-    /// Checked against the stored lease: a renewal changes its expiry.
-    Unrenewed {
-        /// Of the lease that was watched.
-        epoch: Epoch,
-        /// Of the lease that was watched.
-        expires_at: Timestamp,
-    },
+    /// The caller watched this lease for its whole length on a monotonic clock and saw no renewal.
+    /// Refused if the stored expiry differs: then the lease was renewed.
+    Unrenewed { epoch: Epoch, expires_at: Timestamp },
 }
 
 impl Command {
-    /// What it does, without its details.
+    /// Returns the kind of command, without its details.
     pub fn verb(&self) -> Verb {
         match self {
             Self::CreateAction(_) => Verb::CreateAction,
@@ -457,7 +382,7 @@ impl Command {
         }
     }
 
-    /// The authority it claims, where it needs one.
+    /// Returns the epoch that the command claims, if it needs one.
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
             Self::RecordBases { epoch, .. }
@@ -506,7 +431,7 @@ impl Command {
         }
     }
 
-    /// What the rules said, where they are asked.
+    /// Returns the judgement, if the command carries one.
     pub(crate) fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
         match self {
             Self::Start { judgement, .. } => judgement.as_mut(),

@@ -1,4 +1,4 @@
-//! Decisions: the nodes of a plan's decision tree.
+//! The decision tree of a plan: questions, choices and reasons recorded while working on it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,32 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::ErasableText;
 
-/// What sort of decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionKind {
-    /// The root: what the plan is for. Recorded by the engine.
+    /// The root: the goal. Recorded by the engine.
     PromptDefinition,
-    /// A rule was enforced. Recorded by the engine.
+    /// A rule was checked at a gate. Recorded by the engine.
     InvariantEnforced,
-    /// What a person said. Recorded by the engine.
+    /// A person's answer. Recorded by the engine.
     UserIntervention,
-    /// Which way to go.
     StrategyChoice,
-    /// Which resource to use.
     ResourceSelection,
-    /// How to build it.
     ImplementationChoice,
-    /// Which tool to call.
     ToolInvocation,
-    /// What to do about an error.
+    /// How to handle an error.
     ErrorRecovery,
-    /// What to do about a failed check.
+    /// How to handle a failed check.
     ValidationResponse,
 }
 
 impl DecisionKind {
-    /// As it is stored and shown.
+    /// Returns the name as stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PromptDefinition => "prompt_definition",
@@ -47,7 +42,7 @@ impl DecisionKind {
         }
     }
 
-    /// May an actor report it? The others are the engine's to record.
+    /// Returns whether an actor may report this kind. Only the engine records the others.
     pub fn is_for_actors(self) -> bool {
         match self {
             Self::PromptDefinition | Self::InvariantEnforced | Self::UserIntervention => false,
@@ -67,52 +62,42 @@ impl fmt::Display for DecisionKind {
     }
 }
 
-/// One node. Its number is its place in the plan's list, from 1.
+/// One recorded decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionNode {
-    /// Its number within the plan.
+    /// Position in the plan's list of decisions, from 1.
     pub number: u32,
-    /// The node it hangs under; only the root has none.
+    /// Number of the parent node. Only the root has none.
     pub parent: Option<u32>,
-    /// What sort.
     pub kind: DecisionKind,
-    /// What was to be decided.
     pub question: ErasableText,
-    /// What was chosen.
     pub choice: ErasableText,
-    /// What else was considered.
+    /// Other options that were considered.
     pub alternatives: Vec<ErasableText>,
-    /// Why.
     pub rationale: Option<ErasableText>,
-    /// How sure, from 0 to 1.
     pub confidence: Option<Confidence>,
 }
 
-/// A decision as an actor reports it: without number, the parent within the plan.
+/// A decision as an actor reports it. The engine assigns its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportedDecision {
-    /// What sort.
     pub kind: DecisionKind,
-    /// What was to be decided.
     pub question: String,
-    /// What was chosen.
     pub choice: String,
-    /// What else was considered.
+    /// Other options that were considered.
     #[serde(default)]
     pub alternatives: Vec<String>,
-    /// Why.
     #[serde(default)]
     pub rationale: Option<String>,
-    /// How sure, from 0 to 1.
     #[serde(default)]
     pub confidence: Option<Confidence>,
-    /// The number of the node it hangs under; the root if not said.
+    /// Number of the parent node in the plan. Defaults to the root.
     #[serde(default)]
     pub parent: Option<u32>,
 }
 
-/// A confidence in thousandths, so that decisions compare exactly.
+/// A confidence from 0 to 1, stored in thousandths so that decisions compare exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Confidence(u16);
@@ -122,9 +107,7 @@ impl TryFrom<f64> for Confidence {
 
     fn try_from(value: f64) -> Result<Self, String> {
         if !(0.0..=1.0).contains(&value) {
-            return Err(format!(
-                "a confidence lies between 0 and 1, {value} does not"
-            ));
+            return Err(format!("a confidence must be between 0 and 1, not {value}"));
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -145,9 +128,8 @@ impl From<Confidence> for f64 {
 impl FromStr for Confidence {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        given
-            .parse::<f64>()
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse::<f64>()
             .map_err(|error| error.to_string())?
             .try_into()
     }

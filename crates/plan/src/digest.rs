@@ -11,16 +11,15 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of nothing yet: the head of an empty chain.
+    /// All zeros: the head of an empty hash chain.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The digest of some bytes.
     pub fn hash_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of several parts. Each part is preceded by its length, so that moving a byte from
-    /// one part to the next gives another digest.
+    /// Hashes several parts. Each part is prefixed with its length, so that moving a byte from one
+    /// part to the next changes the digest.
     pub fn hash_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -30,12 +29,11 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A digest from its raw bytes, if there are 32 of them.
+    /// Returns `None` unless there are exactly 32 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
@@ -53,7 +51,6 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Why a text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 hexadecimal digits")]
 pub struct ParseDigestError;
@@ -61,14 +58,14 @@ pub struct ParseDigestError;
 impl FromStr for Digest {
     type Err = ParseDigestError;
 
-    fn from_str(given: &str) -> Result<Self, ParseDigestError> {
-        // Digits only: read as a number, `+f` would be one, too.
-        if given.len() != 64 || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        // Check for digits first, because `from_str_radix` also accepts a sign such as `+f`.
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(ParseDigestError);
         }
         let mut bytes = [0; 32];
         for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&given[index * 2..index * 2 + 2], 16)
+            *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16)
                 .map_err(|_| ParseDigestError)?;
         }
         Ok(Self(bytes))
@@ -93,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_kept_apart() {
+    fn part_boundaries_change_the_digest() {
         let one: [&[u8]; 2] = [b"ab", b"c"];
         let other: [&[u8]; 2] = [b"a", b"bc"];
         assert_ne!(Digest::hash_parts(one), Digest::hash_parts(other));
     }
 
     #[test]
-    fn a_digest_reads_back() {
+    fn a_digest_parses_what_it_displays() {
         let digest = Digest::hash_bytes(b"x");
         assert_eq!(digest.to_string().parse(), Ok(digest));
         assert_eq!(Digest::from_bytes(digest.as_bytes()), Some(digest));
@@ -114,12 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn invalid_digests_are_refused() {
         let long = "0".repeat(65);
         let signed = "+f".repeat(32);
         let letters = "ä".repeat(32);
-        for given in ["", "zz", &long, &signed, &letters] {
-            assert_eq!(given.parse::<Digest>(), Err(ParseDigestError), "{given}");
+        for text in ["", "zz", &long, &signed, &letters] {
+            assert_eq!(text.parse::<Digest>(), Err(ParseDigestError), "{text}");
         }
         assert_eq!(Digest::from_bytes(&[0; 31]), None);
     }

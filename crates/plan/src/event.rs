@@ -1,4 +1,4 @@
-//! Events: what happened to a plan. The log of them is the truth; the plan is derived.
+//! Events: the recorded transitions of a plan. The event log is authoritative; the plan is derived.
 
 use std::collections::BTreeMap;
 
@@ -17,284 +17,244 @@ use crate::{
     ResourceCommit, Timestamp,
 };
 
-/// One event as it stands in the log.
+/// One event as stored in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedEvent {
-    /// The plan it happened to.
     pub plan: PlanId,
-    /// Its number within the plan, from 1; the plan's version after it.
+    /// Number within the plan, from 1. Equals the plan's version after the event.
     pub version: PlanVersion,
-    /// When.
     pub at: Timestamp,
-    /// On whose word.
     pub by: Caller,
-    /// What happened.
     pub event: Event,
 }
 
-/// What happened.
+/// A transition of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Event {
-    /// The plan came to be.
     Created(Box<PlanCreated>),
-    /// Every rule at the gate held, was advisory or was waived.
+    /// The gate opened: every rule held, was advisory or was waived.
     GateHeld {
-        /// The gate.
         gate: Gate,
-        /// How many.
         counts: RuleCounts,
-        /// What each rule decided.
+        /// One decision per rule.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         decisions: Vec<DecisionNode>,
     },
-    /// Somebody claimed the phase.
+    /// A holder claimed the phase.
     Claimed {
-        /// The phase.
         phase: Phase,
-        /// The name the holder gave itself.
+        /// Name that the holder gave itself.
         owner: String,
-        /// Its authority.
         epoch: Epoch,
-        /// A person asked for it.
         asked: bool,
     },
     /// The holder's sandboxes are ready.
     BasesRecorded {
-        /// Which holder.
         epoch: Epoch,
-        /// What work on each resource starts from.
+        /// One per resource.
         bases: Vec<ResourceCommit>,
     },
-    /// Decisions were recorded.
     DecisionsRecorded {
-        /// In the order of their numbers.
+        /// In number order.
         decisions: Vec<DecisionNode>,
     },
-    /// The strategy is in.
+    /// The holder submitted the strategy.
     StrategizeCompleted {
-        /// The holder that handed it in.
         epoch: Epoch,
     },
-    /// The plan was moved into execute.
     ExecuteEntered {
-        /// A person asked for it.
         asked: bool,
     },
-    /// A changeset was closed for good.
     ChangesetSealed {
-        /// Which.
         changeset: ChangesetId,
-        /// Of which unit of work.
         node: Node,
-        /// How many entries.
+        /// Number of entries.
         entries: u64,
-        /// Digest of the entries.
         digest: Digest,
     },
-    /// The result is in.
+    /// The holder submitted the result.
     ExecuteCompleted {
-        /// The holder that handed it in.
         epoch: Epoch,
-        /// What it is.
         result: ResultContent,
-        /// The rules about it that it does not meet.
+        /// Rules that the result fails.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unmet: Vec<UnmetRule>,
     },
-    /// The result was signed.
+    /// The result was approved.
     Approved {
-        /// What exactly was signed.
+        /// Digest of the approved result and landing options.
         content: Digest,
-        /// How it shall arrive.
-        #[serde(default, skip_serializing_if = "LandingOptions::is_default")]
-        how: LandingOptions,
-        /// The wordings of the rules in force when it was signed.
+        /// How the result lands.
+        #[serde(
+            rename = "how",
+            default,
+            skip_serializing_if = "LandingOptions::is_default"
+        )]
+        options: LandingOptions,
+        /// The rule revisions in force at approval.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rules: Vec<RuleRef>,
-        /// What its targets were at.
+        /// Commits of the targets at approval.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tips: Vec<ResourceCommit>,
-        /// Given by this profile instead of a person.
+        /// Set if this profile approved instead of a person.
         by_profile: Option<Profile>,
-        /// Given by `apply` for the landing it began.
+        /// Given by `apply` for one landing only.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         once: bool,
     },
-    /// The plan was moved into apply.
     ApplyEntered {
-        /// A person asked for it.
         asked: bool,
     },
-    /// What is about to be done to the targets was stored: the point of no return.
+    /// The landing intent was stored: the point of no return.
     ApplyPrepared {
-        /// By which holder.
         epoch: Epoch,
-        /// What is about to be done.
         intent: LandingIntent,
     },
-    /// It was taken back, nothing having been done.
+    /// The intent was withdrawn before any target changed.
     ApplyWithdrawn {
-        /// By which holder.
         epoch: Epoch,
     },
-    /// Everything landed.
+    /// Every target has the change.
     Landed {
-        /// By which holder.
         epoch: Epoch,
     },
-    /// It cannot land as it is.
+    /// The result cannot land as it is.
     Constrained {
-        /// Why.
         constraint: LandingConstraint,
     },
-    /// Work ended with an error.
+    /// The run ended with an error.
     Failed {
-        /// Which.
         failure: PlanFailure,
     },
-    /// A retry was scheduled by the engine itself.
+    /// The engine scheduled a retry.
     RetryScheduled {
-        /// Not before this moment.
+        /// Earliest time of the next claim.
         retry_at: Timestamp,
     },
-    /// A retry was asked for by a person.
+    /// A person asked for a retry.
     Retried {
-        /// Start from scratch, or keep partial work.
+        /// Start from scratch instead of keeping partial work.
         fresh: bool,
-        /// The limits from now on.
+        /// The plan's limits from now on.
         limits: PlanLimits,
-        /// The epoch from now on, if a result is given up and execute begins again.
+        /// Set if the result is discarded and execute starts again: the plan's new epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restarts_execute: Option<Epoch>,
     },
-    /// A person is asked.
+    /// The holder asked a person.
     Asked {
-        /// What.
         question: PlanQuestion,
     },
-    /// The question was answered.
     Answered {
-        /// What was said.
         answer: ErasableText,
-        /// In apply past the point of no return: what is to become of the change.
+        /// What to do with the change. Set only past the point of no return.
         fate: Option<RemovedChangeResolution>,
     },
-    /// Nobody answered in time.
+    /// The question's deadline passed without an answer.
     QuestionExpired,
-    /// The work was sent back with feedback.
     Revised {
-        /// To this phase.
+        /// The phase to repeat.
         to: Phase,
-        /// The epoch from now on.
+        /// The plan's new epoch; it fences earlier holders.
         epoch: Epoch,
-        /// What to do better.
         feedback: ErasableText,
-        /// Paths that go back to where they were.
+        /// Paths to restore to their base version.
         dropped: Vec<TreePath>,
-        /// Nobody asked for it: rules about the result are not met.
+        /// Sent by the engine because the result fails rules.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         automatic: bool,
     },
-    /// Back to strategize.
+    /// The plan went back to strategize.
     Reverted {
-        /// The epoch from now on.
+        /// The plan's new epoch; it fences earlier holders.
         epoch: Epoch,
-        /// Why.
         reason: ErasableText,
-        /// Nobody asked for it.
+        /// Done by the engine without a person.
         automatic: bool,
     },
-    /// The holder gave its lease back.
+    /// The holder released its lease.
     Released {
-        /// Which holder.
         epoch: Epoch,
     },
-    /// The lease of a holder that is gone was taken from it.
+    /// The lease was taken from a holder that is gone.
     Reclaimed {
-        /// Who held it.
+        /// The previous holder.
         owner: String,
-        /// The epoch from now on.
+        /// The plan's new epoch; it fences earlier holders.
         epoch: Epoch,
     },
-    /// A rule was set aside for this plan.
+    /// A rule was waived for this plan.
     Waived {
-        /// Which wording of which rule.
         rule: RuleRef,
-        /// Why.
         reason: ErasableText,
     },
-    /// A person said whether a rule that asks holds.
+    /// A person gave a verdict on a rule that asks.
     RuledOn {
-        /// Which wording of which rule.
         rule: RuleRef,
-        /// What exactly they looked at.
+        /// Digest of what the person looked at.
         subject: Digest,
-        /// What they said.
         outcome: RuleOutcome,
     },
-    /// The plan ended without landing.
     Cancelled {
-        /// The epoch from now on.
+        /// The plan's new epoch; it fences earlier holders.
         epoch: Epoch,
-        /// Why.
         reason: Option<ErasableText>,
     },
 }
 
-/// What a plan starts with; frozen from then on.
+/// What a plan starts with. Later events change only its limits, bases and result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanCreated {
-    /// What it is for.
     pub goal: ErasableText,
-    /// The action it was made of.
+    /// The action the plan was created from.
     pub action: Option<QualifiedName>,
-    /// The arguments given to that action.
+    /// Arguments of that action.
     pub arguments: BTreeMap<String, ArgumentValue>,
-    /// Who works on it.
     pub actors: PlanActors,
-    /// How they are started, where that is known.
+    /// How these actors are started, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<ActorDefinition>,
-    /// A strategy is to be looked at before execute.
+    /// A person wants to review a strategy before execute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strategy_wanted: bool,
-    /// Where it stops and asks.
+    /// Where the engine stops and asks a person.
     pub profile: Profile,
-    /// Where that was said.
     pub profile_source: ProfileSource,
-    /// It may write nothing.
+    /// The plan must not change any file.
     pub read_only: bool,
-    /// The resources it works on.
     pub resources: Vec<PlanResource>,
-    /// What work on them starts from, where that is known already.
+    /// Base commits, where already known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<ResourceCommit>,
-    /// How its resources want to be worked on.
-    #[serde(default, skip_serializing_if = "RepositoryPolicy::is_default")]
-    pub ways: RepositoryPolicy,
-    /// What it may use.
+    /// Policy from the repositories' `planwright.yaml`.
+    #[serde(
+        rename = "ways",
+        default,
+        skip_serializing_if = "RepositoryPolicy::is_default"
+    )]
+    pub policy: RepositoryPolicy,
     pub limits: PlanLimits,
-    /// Where it comes from.
     pub origin: PlanOrigin,
-    /// The result it starts with, if it comes from another plan.
+    /// Set if the plan continues or undoes another plan.
     pub result: Option<ResultContent>,
 }
 
-/// What becomes of a change that landed and was removed again by somebody.
+/// What to do with a change that landed and was then removed from its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemovedChangeResolution {
-    /// It counts as landed.
+    /// Count it as landed.
     Landed,
-    /// It is brought in again.
+    /// Land it again.
     Again,
-    /// It is given up.
+    /// Give it up and cancel the plan.
     Drop,
 }
 
 impl Event {
-    /// The type as it stands in the log.
+    /// Returns the event type as stored in the log.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Created(_) => "created",

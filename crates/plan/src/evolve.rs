@@ -1,4 +1,4 @@
-//! One event further: the only code that changes a plan.
+//! Applies events to plans. No other code changes a plan.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,17 @@ use crate::{
     Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation, Verb,
 };
 
-/// An event that cannot follow the plan it was recorded for: the log is damaged.
+/// The event does not fit the plan: the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {version} (`{kind}`) does not follow {stage}")]
 pub struct ReplayError {
-    /// Which event.
     pub version: PlanVersion,
-    /// Its type.
     pub kind: &'static str,
-    /// What it should have followed.
+    /// The stage that the event does not fit.
     pub stage: String,
 }
 
-/// The plan after one more event.
+/// Returns the plan after one more event.
 pub fn evolve(plan: Option<Plan>, recorded: &RecordedEvent) -> Result<Plan, ReplayError> {
     match (plan, &recorded.event) {
         (None, Event::Created(created)) => {
@@ -42,7 +40,7 @@ pub fn evolve(plan: Option<Plan>, recorded: &RecordedEvent) -> Result<Plan, Repl
     }
 }
 
-/// Takes a plan one event further. Whoever is told of a misfit must not go on with it.
+/// Applies one event in place. After an error the plan may be partly changed and must be discarded.
 pub(crate) fn apply_event(plan: &mut Plan, recorded: &RecordedEvent) -> Result<(), ReplayError> {
     if plan.version.next() != recorded.version || plan.id != recorded.plan {
         let found = format!("version {} of plan {}", plan.version, plan.id);
@@ -54,7 +52,7 @@ pub(crate) fn apply_event(plan: &mut Plan, recorded: &RecordedEvent) -> Result<(
     Ok(())
 }
 
-/// The plan all these events add up to.
+/// Builds a plan from its events. `None` if there are no events.
 pub fn replay_events<'a>(
     events: impl IntoIterator<Item = &'a RecordedEvent>,
 ) -> Result<Option<Plan>, ReplayError> {
@@ -71,7 +69,7 @@ fn replay_error(recorded: &RecordedEvent, stage: String) -> ReplayError {
     }
 }
 
-/// What every event leaves: how far the plan has come, when, and who did what.
+/// Updates what every event changes: version, time and the last completion of the verb.
 fn update_bookkeeping(plan: &mut Plan, recorded: &RecordedEvent, held_epoch: Option<Epoch>) {
     plan.version = recorded.version;
     plan.updated_at = recorded.at;
@@ -107,8 +105,8 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
         read_only: created.read_only,
         resources: created.resources.clone(),
         bases: created.bases.clone(),
-        ways: created.ways.clone(),
-        entrance: SandboxPreparation::default(),
+        policy: created.policy.clone(),
+        sandbox_preparation: SandboxPreparation::default(),
         limits: created.limits,
         origin: created.origin,
         stage,
@@ -133,7 +131,7 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
     }
 }
 
-/// `None` if the event does not fit the plan's stage, which is then what it was.
+/// Returns `None` if the event does not fit the plan's stage; the stage is then unchanged.
 fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
     if plan.stage.is_final() {
         return None;
@@ -181,7 +179,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             }
             require_held_by(plan, *epoch, phase)?;
             plan.bases.clone_from(bases);
-            plan.entrance = SandboxPreparation::default();
+            plan.sandbox_preparation = SandboxPreparation::default();
         }
         Event::StrategizeCompleted { epoch } => {
             require_held_by(plan, *epoch, Phase::Strategize)?;
@@ -192,7 +190,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 return None;
             };
             plan.asked = *asked;
-            // What strategize left behind is no result.
+            // Strategize is read-only: discard anything it left in the sandbox.
             plan.set_sandbox_start(SandboxStartPoint::Base);
             enter_phase(plan, Phase::Execute, queued);
         }
@@ -209,7 +207,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         }
         Event::Approved {
             content,
-            how,
+            options,
             rules,
             tips,
             by_profile,
@@ -217,7 +215,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         } => {
             plan.approval = Some(Approval {
                 content: *content,
-                how: how.clone(),
+                options: options.clone(),
                 rules: rules.clone(),
                 tips: tips.clone(),
                 by_profile: *by_profile,
@@ -240,6 +238,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 return None;
             };
             *prepared = Some(intent.clone());
+            // An earlier withdrawal does not count for this intent.
             plan.done.remove(&Verb::WithdrawApply);
         }
         Event::ApplyWithdrawn { epoch } => {
@@ -249,7 +248,8 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 return None;
             };
             *prepared = None;
-            // Taken back, it is no longer done: who repeats it must not be told that it is.
+            // The prepare was undone. A repeated prepare must run again instead of answering
+            // "already done".
             plan.done.remove(&Verb::PrepareApply);
         }
         Event::Landed { epoch } => {
@@ -363,6 +363,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 (Some(_), None) | (None, Some(_)) => return None,
             };
             if intent.is_none() {
+                // The intent is gone, so a repeated prepare must run again.
                 plan.done.remove(&Verb::PrepareApply);
             }
             plan.unattended_attempts = 1;
@@ -375,6 +376,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             }
             let failure = PlanFailure {
                 category: FailureCategory::Unanswered,
+                // Replay must rebuild the same plan: never change this text.
                 message: format!("nobody answered: {}", question.text.first_line()).into(),
                 epoch: plan.epoch,
                 at,
@@ -396,13 +398,13 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             plan.fixes = if *automatic { plan.fixes + 1 } else { 0 };
             plan.unmet.clear();
             plan.asked = recorded.by.is_person();
-            // What nobody came to take out yet still is to be.
+            // Keep paths that an earlier revision dropped and that no holder has restored yet.
             let newly_dropped = dropped
                 .iter()
-                .filter(|path| !plan.entrance.dropped.contains(path));
+                .filter(|path| !plan.sandbox_preparation.dropped.contains(path));
             let newly_dropped: Vec<_> = newly_dropped.cloned().collect();
-            plan.entrance.dropped.extend(newly_dropped);
-            plan.entrance.catch_up |= is_merge_constraint(&plan.stage);
+            plan.sandbox_preparation.dropped.extend(newly_dropped);
+            plan.sandbox_preparation.catch_up |= is_merge_constraint(&plan.stage);
             enter_phase(plan, *to, queued);
         }
         Event::Reverted {
@@ -486,7 +488,8 @@ fn enter_phase(plan: &mut Plan, phase: Phase, queued: QueueEntry) {
     plan.stage = PlanStage::queued_with_intent(phase, queued, None);
 }
 
-/// Was it fine by itself, and is not together with what its target has become?
+/// Returns whether the result failed only after merging with its target. The next run then merges
+/// the target first.
 fn is_merge_constraint(stage: &PlanStage) -> bool {
     match stage {
         PlanStage::Apply(ApplyState::Constrained(constraint)) => match constraint.kind {
@@ -523,7 +526,8 @@ fn take_intent(landing: &mut ApplyState) -> Option<LandingIntent> {
     }
 }
 
-/// The verb an event is the doing of, and its epoch; `None` where a verb's other event tells.
+/// Returns the verb that an event completes, and its epoch. `None` for events that accompany
+/// another event of the same verb.
 fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> {
     let completed = match event {
         Event::GateHeld { .. } | Event::DecisionsRecorded { .. } | Event::RetryScheduled { .. } => {
@@ -560,7 +564,7 @@ fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Opt
         Event::ApplyWithdrawn { epoch } => (Verb::WithdrawApply, Some(*epoch)),
         Event::Landed { epoch } => (Verb::CompleteApply, Some(*epoch)),
         Event::Constrained { constraint } => (Verb::Constrain, Some(constraint.epoch)),
-        // A failure under another epoch than the holder's is how a last reclaim ends.
+        // A failure with a new epoch comes from `reclaim` when the attempts are used up.
         Event::Failed { failure } if held_epoch != Some(failure.epoch) => (Verb::Reclaim, None),
         Event::Failed { failure } => (Verb::Fail, Some(failure.epoch)),
         Event::Retried { .. } => (Verb::Retry, None),

@@ -1,4 +1,4 @@
-//! What a decision is made on, and what it is.
+//! The input of a decision (facts) and its output (plan changes, rows and a receipt).
 
 use std::sync::Arc;
 
@@ -13,143 +13,120 @@ use crate::{
     RecordedEvent, Timestamp, Verb,
 };
 
-/// The rows that were read for a decision, in one snapshot that holds to the commit.
+/// The rows read for a decision. The store guarantees that they are unchanged at commit.
 #[derive(Debug, Clone, Default)]
 pub struct DecisionFacts {
-    /// The plan, if there is one. Shared: it is copied by whoever takes it further, and by nobody else.
+    /// Shared; copied only when an event changes it.
     pub plan: Option<Arc<Plan>>,
-    /// Its lease, while somebody works.
+    /// Set while the plan is held.
     pub lease: Option<Lease>,
-    /// The action.
     pub action: Option<Action>,
-    /// The rules of the scopes that were asked for.
+    /// Rules of the requested scopes.
     pub rules: RuleBook,
-    /// The plan's open changesets.
     pub changesets: Vec<Changeset>,
-    /// Their entries, as far as they were asked for.
+    /// Entries of those changesets, if requested.
     pub entries: Vec<(ChangesetId, ChangesetEntry)>,
-    /// The projects that were asked for and exist.
+    /// The requested projects that exist.
     pub projects: Vec<Project>,
-    /// Plans that use the projects that may be changed.
+    /// Unfinished plans that use the project to be changed.
     pub live_plans: LivePlans,
-    /// What was used and is set aside, if it was asked for.
+    /// Spent and reserved budget, if requested.
     pub ledger: BudgetLedger,
 }
 
-/// Plans that use a project and have not ended.
+/// Unfinished plans that use a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LivePlans {
-    /// How many.
     pub count: u64,
-    /// Some of them, newest first.
+    /// A few of them, newest first.
     pub newest: Vec<PlanId>,
 }
 
-/// Until when a holder may go on unless it renews. A row of its own: a renewal is not an event.
+/// A holder's right to work on a plan. Stored in its own row, because a renewal is not an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// The plan.
     pub plan: PlanId,
-    /// The holder.
+    /// Name of the holder.
     pub owner: String,
-    /// Its authority.
+    /// Decides who holds the plan; the expiry does not.
     pub epoch: Epoch,
-    /// Expiry permits reclaim; authority is the epoch.
+    /// From this time on, others may reclaim the plan. Until they do, the holder can still renew.
     pub expires_at: Timestamp,
 }
 
-/// What is to be committed, all at once.
+/// What to commit, in one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Plans that change or come to be.
+    /// Changed and new plans.
     pub plans: Vec<PlanChange>,
-    /// Other rows.
     pub rows: Vec<RowWrite>,
-    /// What the caller is told once it is committed.
+    /// Returned to the caller after the commit.
     pub receipt: CommandReceipt,
 }
 
-/// One plan's step: its events, and what they make of it.
+/// New events of one plan, and the plan after them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanChange {
-    /// The plan after the events.
     pub plan: Arc<Plan>,
-    /// The events, at least one.
+    /// Never empty.
     pub events: Vec<RecordedEvent>,
 }
 
-/// A row to be written beside the plan and its events.
+/// A row to write, in addition to the plan and its events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowWrite {
-    /// Store or replace an action.
     PutAction(Action),
-    /// Store or replace a project.
     PutProject(Project),
-    /// Remove a project.
     DropProject(QualifiedName),
-    /// Store a rule; its revision becomes its scope's.
+    /// Also sets the scope's revision to the rule's.
     PutRule(Rule),
-    /// Remove a rule.
     DropRule {
-        /// Its scope.
         scope: RuleScope,
-        /// Its name.
         name: RuleName,
-        /// The scope's revision from now on.
+        /// The scope's new revision.
         revision: u64,
     },
-    /// Store or extend a lease.
     PutLease(Lease),
-    /// End a lease.
     DropLease(PlanId),
-    /// Store or seal a changeset.
     PutChangeset(Changeset),
-    /// Store or replace an entry.
     PutEntry(ChangesetId, ChangesetEntry),
-    /// Remove an entry: its changes cancelled out.
+    /// Removes an entry whose changes cancelled out.
     DropEntry(ChangesetId, TreePath),
-    /// Keep why a gate did not open; replaces the plan's last.
+    /// Stores why a gate did not open. Replaces the plan's previous verdict.
     PutVerdict(GateVerdict),
-    /// Keep what a rule said of a result.
     PutEvidence(RuleEvidence),
-    /// Store or replace what came of an account.
     PutAccount(AccountName, BudgetAccount),
-    /// Store or replace what is set aside for a holder.
     PutReservation(BudgetReservation),
-    /// Nothing is set aside any more for this holder, and nothing is to be told of it.
+    /// Removes a settled reservation.
     DropReservation(PlanId, Epoch),
 }
 
-/// What came of a command; remembered under its idempotency key.
+/// The outcome of a command. Stored under the idempotency key, so that a repeated command gets the
+/// same receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandReceipt {
-    /// What was asked.
     pub verb: Verb,
-    /// What came of it.
     pub outcome: ReceiptOutcome,
-    /// The plan it was about or that came to be.
+    /// The plan that the command changed or created.
     pub plan: Option<PlanId>,
-    /// Its version after the commit.
+    /// The plan's version after the commit.
     pub version: Option<PlanVersion>,
-    /// The authority that was given.
+    /// The epoch of the claim, or the one that the command carried.
     pub epoch: Option<Epoch>,
-    /// The changeset that was opened or written to.
+    /// The changeset that was opened, written to or sealed.
     pub changeset: Option<ChangesetId>,
-    /// What the holder may use.
+    /// Set by `reserve`: what the run may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Box<BudgetGrant>>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// How a committed command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptOutcome {
-    /// It was done.
     Done,
-    /// The same caller had done it before; nothing changed.
+    /// The same holder did it earlier; nothing changed.
     AlreadyDone,
-    /// A gate did not open; the plan did not move, the verdict is stored beside it.
+    /// A gate did not open. The plan is unchanged; only the verdict was stored.
     Blocked(GateBlocked),
 }

@@ -1,37 +1,36 @@
-//! Guards: hard limits on the tools an actor uses, judged on every call that can be seen.
+//! Tool guards: hard limits on an actor's tool calls, checked on every reported call.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How much of what a tool was used on is told.
+/// Longest tool input shown in a message.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// What an actor may do with its tools. Without anything said, everything.
+/// Limits on an actor's tool calls. The default allows everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolGuards {
-    /// Calls that are never made.
+    /// Calls that are forbidden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<CallPattern>,
-    /// If there are any: no other calls are made.
+    /// If not empty, all other calls are forbidden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<CallPattern>,
-    /// How many calls a run makes at most.
+    /// Most calls per run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
 }
 
-/// One use of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The tool, as the agent calls it.
+    /// Name of the tool, as the agent spells it.
     pub tool: String,
-    /// What it is used on: a command, paths, an address.
+    /// For example a command, paths or a URL.
     pub inputs: Vec<String>,
 }
 
-/// Calls of one kind: a tool, or a tool used on something; `*` stands for anything.
+/// A pattern such as `WebFetch` or `Bash(*git push*)`. `*` matches any text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct CallPattern {
@@ -39,64 +38,60 @@ pub struct CallPattern {
     input: Option<String>,
 }
 
-/// Why a call is one too many.
+/// Why a call breaks the guards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardBreach {
-    /// It is denied.
     Denied {
-        /// What was called.
         call: ToolCall,
-        /// By what.
         pattern: CallPattern,
     },
-    /// It is not among those that are allowed.
     NotAllowed(ToolCall),
-    /// There were enough before it.
+    /// More calls than this limit.
     TooMany(u32),
 }
 
 impl ToolGuards {
-    /// Are there none?
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What speaks against a call that is this one of its run, counted from 1.
+    /// Checks one call. `number` is its position in the run, from 1.
     pub fn find_breach(&self, call: &ToolCall, number: u32) -> Option<GuardBreach> {
-        // Agents write the same tool now with a capital, now without.
+        // Agents spell the same tool with and without capitals.
         let tool = call.tool.to_lowercase();
         let is_denied = |pattern: &&CallPattern| pattern.matches_any(&tool, &call.inputs);
-        if let Some(by) = self.deny.iter().find(is_denied) {
-            let (call, by) = (call.clone(), by.clone());
-            return Some(GuardBreach::Denied { call, pattern: by });
+        if let Some(pattern) = self.deny.iter().find(is_denied) {
+            let (call, pattern) = (call.clone(), pattern.clone());
+            return Some(GuardBreach::Denied { call, pattern });
         }
         let is_allowed = |pattern: &CallPattern| pattern.matches_all(&tool, &call.inputs);
         if !self.allow.is_empty() && !self.allow.iter().any(is_allowed) {
             return Some(GuardBreach::NotAllowed(call.clone()));
         }
         self.calls
-            .filter(|most| number > *most)
+            .filter(|limit| number > *limit)
             .map(GuardBreach::TooMany)
     }
 }
 
 impl CallPattern {
-    /// Is anything of this call meant? So it is denied.
+    /// Matches if any input matches. Used to deny: one forbidden input is enough.
     fn matches_any(&self, tool: &str, inputs: &[String]) -> bool {
-        let any = |pattern: &String| inputs.iter().any(|what| matches_wildcard(pattern, what));
+        let any = |pattern: &String| inputs.iter().any(|input| matches_wildcard(pattern, input));
         matches_wildcard(&self.tool, tool) && self.input.as_ref().is_none_or(any)
     }
 
-    /// Is all of this call meant? So it is allowed.
+    /// Matches if every input matches. Used to allow: a call without inputs does not match a
+    /// pattern that names one.
     fn matches_all(&self, tool: &str, inputs: &[String]) -> bool {
         let all = |pattern: &String| {
-            !inputs.is_empty() && inputs.iter().all(|what| matches_wildcard(pattern, what))
+            !inputs.is_empty() && inputs.iter().all(|input| matches_wildcard(pattern, input))
         };
         matches_wildcard(&self.tool, tool) && self.input.as_ref().is_none_or(all)
     }
 }
 
-/// Does a text look like a pattern, in which `*` stands for anything?
+/// Returns whether `text` matches `pattern`, where `*` matches any text.
 fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -106,6 +101,7 @@ fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some(last) = parts.next_back() else {
         return rest.is_empty();
     };
+    // Taking the leftmost match of each part leaves the most text for the others.
     for part in parts {
         let Some(at) = rest.find(part) else {
             return false;
@@ -115,29 +111,28 @@ fn matches_wildcard(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Why a text is no pattern of calls.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no calls: write a tool, as `WebFetch`, or a tool with what it is used on, as `Bash(*git push*)`"
+    "`{0}` is not a call pattern: write a tool, such as `WebFetch`, or a tool and its input, such as `Bash(*git push*)`"
 )]
 pub struct ParseCallPatternError(String);
 
 impl FromStr for CallPattern {
     type Err = ParseCallPatternError;
 
-    fn from_str(given: &str) -> Result<Self, ParseCallPatternError> {
-        let wrong = || ParseCallPatternError(given.chars().take(60).collect());
-        let (tool, on) = match given.trim().split_once('(') {
-            Some((tool, on)) => (tool, Some(on.strip_suffix(')').ok_or_else(wrong)?)),
-            None => (given.trim(), None),
+    fn from_str(text: &str) -> Result<Self, ParseCallPatternError> {
+        let invalid = || ParseCallPatternError(text.chars().take(60).collect());
+        let (tool, input) = match text.trim().split_once('(') {
+            Some((tool, input)) => (tool, Some(input.strip_suffix(')').ok_or_else(invalid)?)),
+            None => (text.trim(), None),
         };
         let is_odd = |char: char| char.is_whitespace() || "()".contains(char) || char.is_control();
-        if tool.is_empty() || tool.contains(is_odd) || on == Some("") {
-            return Err(wrong());
+        if tool.is_empty() || tool.contains(is_odd) || input == Some("") {
+            return Err(invalid());
         }
         Ok(Self {
             tool: tool.to_lowercase(),
-            input: on.map(str::to_owned),
+            input: input.map(str::to_owned),
         })
     }
 }
@@ -145,8 +140,8 @@ impl FromStr for CallPattern {
 impl TryFrom<String> for CallPattern {
     type Error = ParseCallPatternError;
 
-    fn try_from(given: String) -> Result<Self, ParseCallPatternError> {
-        given.parse()
+    fn try_from(text: String) -> Result<Self, ParseCallPatternError> {
+        text.parse()
     }
 }
 
@@ -159,7 +154,7 @@ impl From<CallPattern> for String {
 impl fmt::Display for CallPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.input {
-            Some(on) => write!(f, "{}({on})", self.tool),
+            Some(input) => write!(f, "{}({input})", self.tool),
             None => f.write_str(&self.tool),
         }
     }
@@ -170,21 +165,21 @@ impl fmt::Display for ToolCall {
         if self.inputs.is_empty() {
             return f.write_str(&self.tool);
         }
-        let on = self.inputs.join(", ");
-        let end = on.floor_char_boundary(MAX_SHOWN_BYTES);
-        let more = if end < on.len() { "…" } else { "" };
-        write!(f, "{}({}{more})", self.tool, &on[..end])
+        let inputs = self.inputs.join(", ");
+        let end = inputs.floor_char_boundary(MAX_SHOWN_BYTES);
+        let more = if end < inputs.len() { "…" } else { "" };
+        write!(f, "{}({}{more})", self.tool, &inputs[..end])
     }
 }
 
 impl fmt::Display for GuardBreach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Denied { call, pattern: by } => {
-                write!(f, "it used {call}, which its guards deny ({by})")
+            Self::Denied { call, pattern } => {
+                write!(f, "it used {call}, which its guards deny ({pattern})")
             }
             Self::NotAllowed(call) => write!(f, "it used {call}, which its guards do not allow"),
-            Self::TooMany(most) => write!(f, "it used its tools more than {most} times"),
+            Self::TooMany(limit) => write!(f, "it used its tools more than {limit} times"),
         }
     }
 }
@@ -193,19 +188,22 @@ impl fmt::Display for GuardBreach {
 mod tests {
     use super::*;
 
-    fn tool_call(tool: &str, on: &[&str]) -> ToolCall {
+    fn tool_call(tool: &str, inputs: &[&str]) -> ToolCall {
         ToolCall {
             tool: tool.to_owned(),
-            inputs: on.iter().map(|&on| on.to_owned()).collect(),
+            inputs: inputs.iter().map(|&input| input.to_owned()).collect(),
         }
     }
 
-    fn parse_patterns(of: &[&str]) -> Vec<CallPattern> {
-        of.iter().map(|pattern| pattern.parse().unwrap()).collect()
+    fn parse_patterns(texts: &[&str]) -> Vec<CallPattern> {
+        texts
+            .iter()
+            .map(|pattern| pattern.parse().unwrap())
+            .collect()
     }
 
     #[test]
-    fn stars_stand_for_anything_in_between_and_nothing_is_matched_twice() {
+    fn wildcards_match_in_order_and_without_overlap() {
         for (pattern, text, is_match) in [
             ("*git*push*", "git push", true),
             ("*git*push*", "cd shop && git -C . push -f", true),
@@ -224,27 +222,30 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_kept_as_it_is_written() {
+    fn patterns_round_trip_through_json() {
         let written = serde_json::json!(["bash(*git push*)", "webfetch"]);
         let read: Vec<CallPattern> = serde_json::from_value(written.clone()).unwrap();
         assert_eq!(serde_json::json!(read), written);
     }
 
     #[test]
-    fn a_breach_names_the_call_and_not_all_it_was_used_on() {
-        let shown = |on: &[&str]| tool_call("Bash", on).to_string();
+    fn a_breach_names_the_call_and_shortens_its_inputs() {
+        let shown = |inputs: &[&str]| tool_call("Bash", inputs).to_string();
         assert_eq!(shown(&[]), "Bash");
         assert_eq!(shown(&["ls", "pwd"]), "Bash(ls, pwd)");
-        let most = "x".repeat(MAX_SHOWN_BYTES);
-        assert_eq!(shown(&[&most]), format!("Bash({most})"));
-        assert_eq!(shown(&[&format!("{most}y")]), format!("Bash({most}…)"));
-        let [by] = <[CallPattern; 1]>::try_from(parse_patterns(&["Bash"])).unwrap();
+        let longest = "x".repeat(MAX_SHOWN_BYTES);
+        assert_eq!(shown(&[&longest]), format!("Bash({longest})"));
+        assert_eq!(
+            shown(&[&format!("{longest}y")]),
+            format!("Bash({longest}…)")
+        );
+        let [pattern] = <[CallPattern; 1]>::try_from(parse_patterns(&["Bash"])).unwrap();
         let call = tool_call("Bash", &["ls"]);
-        for (breach, told) in [
+        for (breach, message) in [
             (
                 GuardBreach::Denied {
                     call: call.clone(),
-                    pattern: by,
+                    pattern,
                 },
                 "it used Bash(ls), which its guards deny (bash)",
             ),
@@ -257,12 +258,12 @@ mod tests {
                 "it used its tools more than 3 times",
             ),
         ] {
-            assert_eq!(breach.to_string(), told);
+            assert_eq!(breach.to_string(), message);
         }
     }
 
     #[test]
-    fn whatever_is_said_makes_a_guard() {
+    fn guards_with_any_limit_are_not_empty() {
         let mut guards = ToolGuards::default();
         assert!(guards.is_empty());
         guards.calls = Some(0);
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_stand_for_anything() {
+    fn wildcards_match_any_text() {
         for (pattern, text, expected) in [
             ("git push", "git push", true),
             ("git push", "git push origin", false),
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn one_denied_thing_denies_a_call_and_everything_has_to_be_allowed() {
+    fn one_denied_input_denies_a_call_and_every_input_must_be_allowed() {
         let deny = ToolGuards {
             deny: parse_patterns(&["WebFetch", "edit(migrations/*)"]),
             ..ToolGuards::default()
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_read_as_they_are_written() {
+    fn patterns_parse_and_display_unchanged() {
         for text in ["webfetch", "bash(*git push*)", "mcp__*", "bash(f(x))"] {
             let pattern: CallPattern = text.parse().unwrap();
             assert_eq!(pattern.to_string(), text);

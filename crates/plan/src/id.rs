@@ -1,4 +1,4 @@
-//! Ids as newtypes. None is made here: randomness comes in from the caller.
+//! Ids and counters as newtypes. Random bits come from the caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-/// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not an id: an id is 26 characters, digits and letters without I, L, O, U")]
 pub struct NotAnId {
-    /// The text that was given.
     pub given: String,
 }
 
@@ -21,7 +19,7 @@ macro_rules! ulid_newtype {
         pub struct $name(u128);
 
         impl $name {
-            /// An id from its time in milliseconds and 80 random bits.
+            /// Builds an id from a time in milliseconds and 80 random bits.
             pub fn from_parts(milliseconds: u64, random: u128) -> Self {
                 Self(Ulid::from_parts(milliseconds, random).0)
             }
@@ -44,8 +42,8 @@ macro_rules! ulid_newtype {
             type Err = NotAnId;
 
             fn from_str(given: &str) -> Result<Self, NotAnId> {
-                // Only the canonical spelling round-trips; `I`, `L`, `O` read as digits would give
-                // one id two names.
+                // Accept only the canonical spelling. ULID parsing also reads `I`, `L` and `O` as
+                // digits, which would give one id several spellings.
                 let canonical = given.to_ascii_uppercase();
                 match Ulid::from_string(&canonical) {
                     Ok(ulid) if Self(ulid.0).to_string() == canonical => Ok(Self(ulid.0)),
@@ -70,19 +68,19 @@ macro_rules! ulid_newtype {
 }
 
 ulid_newtype! {
-    /// A plan.
     PlanId
 }
 ulid_newtype! {
-    /// A changeset: what one unit of work changed.
+    /// Id of a changeset: the changes of one unit of work.
     ChangesetId
 }
 ulid_newtype! {
-    /// One submission to the store; settles what became of a lost commit.
+    /// Id of one submission to the store. It tells after a lost connection whether the commit
+    /// succeeded.
     CommandId
 }
 
-/// The fencing number of a plan's lease: whoever holds the current one has authority.
+/// The number of a plan's lease. Only commands with the current epoch are accepted.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -90,7 +88,6 @@ ulid_newtype! {
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The epoch after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -103,7 +100,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// The number of events of a plan.
+/// The number of events of a plan. Each event increments it.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -111,7 +108,6 @@ impl fmt::Display for Epoch {
 pub struct PlanVersion(pub u64);
 
 impl PlanVersion {
-    /// The version after one more event.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -129,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_reads_back_what_it_shows_in_either_case() {
+    fn an_id_parses_what_it_displays_in_either_case() {
         let id = PlanId::from_parts(1_700_000_000_000, 0x1234_5678_9abc_def0_1234);
         let shown = id.to_string();
         assert_eq!(shown.len(), 26);
@@ -138,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_ids_are_refused() {
         for bad in [
             "",
             "x",

@@ -1,4 +1,5 @@
-//! Invariants: named rules with a scope, a check and the gates they are judged at.
+//! Rules: a name, a scope, a check and the gates where it is judged. Called `invariant` in JSON and
+//! YAML.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,43 +10,39 @@ use serde::{Deserialize, Serialize};
 use crate::judgement::PlanTargets;
 use crate::{Caller, Digest, Plan, PlanId, QualifiedName, Span, Timestamp};
 
-/// Where a repository says how it wants to be worked on.
+/// The repository's config file, relative to its root.
 pub const REPOSITORY_CONFIG_FILE: &str = "planwright.yaml";
 
-/// Where a rule holds. The order is the order of precedence: later is narrower.
+/// Which plans a rule applies to. Later variants are narrower.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum RuleScope {
-    /// Every plan.
     Global,
-    /// Plans that work on a project.
     Project(QualifiedName),
-    /// Plans that work on a resource whose target commit has the rule in its `planwright.yaml`. It is read
-    /// there whenever it is judged, and not stored.
+    /// Plans on a resource whose target commit has the rule in its `planwright.yaml`. Read from
+    /// there at each judgement, never stored.
     Repository(String),
-    /// A plan that works on a resource, by the `planwright.yaml` of its working tree at use. Frozen into the
-    /// plan, and not stored anywhere else.
+    /// A plan on a resource whose working tree had the rule in `planwright.yaml` at creation.
+    /// Frozen into the plan and stored nowhere else.
     WorkingTree(String),
-    /// Plans of an action.
     Action(QualifiedName),
-    /// One plan.
     Plan(PlanId),
 }
 
 impl RuleScope {
-    /// How narrow it is: a narrower rule replaces a wider one of its name. Two of one width hold together.
+    /// A narrower rule replaces a wider one with the same name. Two of equal narrowness both apply.
     fn narrowness(&self) -> u8 {
         match self {
             Self::Global => 0,
             Self::Project(_) => 1,
-            // Neither replaces the other: what is committed and what was read at use both hold.
+            // Neither replaces the other: the committed rule and the rule frozen at creation both
+            // apply.
             Self::Repository(_) | Self::WorkingTree(_) => 2,
             Self::Action(_) => 3,
             Self::Plan(_) => 4,
         }
     }
 
-    /// Is it narrower than another?
     pub fn is_narrower_than(&self, other: &Self) -> bool {
         self.narrowness() > other.narrowness()
     }
@@ -81,55 +78,53 @@ impl TryFrom<String> for RuleScope {
 impl FromStr for RuleScope {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        if given == "global" {
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "global" {
             return Ok(Self::Global);
         }
-        if let Some(name) = given.strip_prefix("project:") {
+        if let Some(name) = text.strip_prefix("project:") {
             return Ok(Self::Project(
                 name.parse().map_err(|error| format!("{error}"))?,
             ));
         }
-        if let Some(resource) = given.strip_prefix("repository:") {
+        if let Some(resource) = text.strip_prefix("repository:") {
             return Ok(Self::Repository(resource.to_owned()));
         }
-        if let Some(resource) = given.strip_prefix("working-tree:") {
+        if let Some(resource) = text.strip_prefix("working-tree:") {
             return Ok(Self::WorkingTree(resource.to_owned()));
         }
-        if let Some(name) = given.strip_prefix("action:") {
+        if let Some(name) = text.strip_prefix("action:") {
             return Ok(Self::Action(
                 name.parse().map_err(|error| format!("{error}"))?,
             ));
         }
-        if let Some(id) = given.strip_prefix("plan:") {
+        if let Some(id) = text.strip_prefix("plan:") {
             return Ok(Self::Plan(id.parse().map_err(|error| format!("{error}"))?));
         }
         Err(format!(
-            "`{given}` is no scope: global, project:NAME, repository:NAME, working-tree:NAME, action:NAME \
+            "`{text}` is not a scope: use global, project:NAME, repository:NAME, working-tree:NAME, action:NAME \
              or plan:ID"
         ))
     }
 }
 
-/// Where a plan is judged.
+/// A point where a plan's rules are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// Before strategize starts.
     Strategize,
-    /// Before a strategy is executed.
     Execute,
-    /// On the result of execute; decides about apply.
+    /// On the result of execute. A failure blocks apply.
     Result,
-    /// Before a result is applied.
+    /// Before a result lands.
     Apply,
 }
 
 impl Gate {
-    /// Every gate, in the order of a plan's life.
+    /// In the order a plan passes them.
     pub const ALL: [Self; 4] = [Self::Strategize, Self::Execute, Self::Result, Self::Apply];
 
-    /// As it is typed and shown.
+    /// Returns the name as typed and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Strategize => "strategize",
@@ -139,7 +134,7 @@ impl Gate {
         }
     }
 
-    /// Is there a result to judge?
+    /// Returns whether a result exists at this gate.
     pub fn has_result(self) -> bool {
         match self {
             Self::Strategize | Self::Execute => false,
@@ -147,8 +142,8 @@ impl Gate {
         }
     }
 
-    /// The gates whose rules are judged here: the result's bear on apply too, where a failing one
-    /// blocks.
+    /// Returns the gates whose rules are judged here. Apply also judges the rules of the result
+    /// gate, and there a failure blocks.
     pub fn judged_gates(self) -> &'static [Self] {
         match self {
             Self::Strategize => &[Self::Strategize],
@@ -168,23 +163,22 @@ impl fmt::Display for Gate {
 impl FromStr for Gate {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|gate| gate.as_str() == given)
+            .find(|gate| gate.as_str() == text)
             .ok_or_else(|| {
-                format!("`{given}` is no gate: use strategize, execute, result or apply")
+                format!("`{text}` is not a gate: use strategize, execute, result or apply")
             })
     }
 }
 
-/// The name of a rule.
+/// The name of a rule, unique within its scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RuleName(String);
 
 impl RuleName {
-    /// As it is stored and shown.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -199,34 +193,33 @@ impl fmt::Display for RuleName {
 impl FromStr for RuleName {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        let ok = (1..=64).contains(&given.len())
-            && given
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ok = (1..=64).contains(&text.len())
+            && text
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b));
         if ok {
-            Ok(Self(given.to_owned()))
+            Ok(Self(text.to_owned()))
         } else {
-            Err("the name of a rule is 1 to 64 lower-case letters, digits, `-`, `_` and `.`".into())
+            Err("a rule name is 1 to 64 lower-case letters, digits, `-`, `_` and `.`".into())
         }
     }
 }
 
-/// How a rule is checked. Judging it is the engine's business.
+/// How a rule is checked. This crate only stores checks; it does not run them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleCheck {
-    /// A CEL expression over plan, action, arguments and what changed that must be true.
+    /// A CEL expression over plan, action, arguments and changes. It must be true.
     Expr(String),
     /// Every changed path matches one of these globs.
     Allow(Vec<String>),
     /// No changed path matches any of these globs.
     Forbid(Vec<String>),
-    /// A command that must succeed in a clean checkout of the result.
+    /// A shell command that must succeed in a clean checkout of the result.
     Command {
-        /// As it would be typed.
         command: String,
-        /// After this long it has failed.
+        /// A command that runs longer fails.
         #[serde(
             default,
             rename = "timeout_seconds",
@@ -235,12 +228,12 @@ pub enum RuleCheck {
         )]
         timeout: Option<Span>,
     },
-    /// Something that somebody has to look at: a person, or the actor that judges for the action.
+    /// A question to a person, or to the actor that judges rules for the action.
     Ask(String),
 }
 
 impl RuleCheck {
-    /// Its kind, as it is typed and shown.
+    /// Returns the kind as typed and shown.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Expr(_) => "expr",
@@ -251,7 +244,7 @@ impl RuleCheck {
         }
     }
 
-    /// The check as a person wrote it.
+    /// Returns the check as a person wrote it.
     pub fn source(&self) -> String {
         match self {
             Self::Expr(source) | Self::Ask(source) => source.clone(),
@@ -260,7 +253,7 @@ impl RuleCheck {
         }
     }
 
-    /// The gates where this kind of check has a subject: before there is a result, nothing has changed.
+    /// Returns the gates where this kind of check can run. Checks of changes need a result.
     pub fn possible_gates(&self) -> &'static [Gate] {
         match self {
             Self::Expr(_) | Self::Ask(_) => &Gate::ALL,
@@ -268,7 +261,7 @@ impl RuleCheck {
         }
     }
 
-    /// Where it is judged if nobody says. Whoever is asked is asked about the result.
+    /// Returns the gates used if the rule names none. A question is about the result.
     pub fn default_gates(&self) -> Vec<Gate> {
         match self {
             Self::Expr(_) => Gate::ALL.to_vec(),
@@ -279,38 +272,33 @@ impl RuleCheck {
     }
 }
 
-/// A rule as it is written, before it belongs to a scope.
+/// A rule as written, without a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleDraft {
-    /// Its name, unique in its scope.
     pub name: RuleName,
-    /// What must hold.
     pub check: RuleCheck,
-    /// Where it is judged.
+    /// Gates where the rule is judged.
     pub at: Vec<Gate>,
-    /// A failure is told but does not block.
+    /// A failure is reported but does not block.
     pub advisory: bool,
-    /// No narrower rule replaces it and nobody waives it.
+    /// No narrower rule can replace it, and no person can waive it.
     pub non_overridable: bool,
 }
 
-/// A rule in force.
+/// A rule in a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Where it holds.
     pub scope: RuleScope,
-    /// The scope's revision at which it was added: names this wording of it.
+    /// The scope's revision when the rule was added. Identifies this version of the rule.
     pub revision: u64,
-    /// What it says.
     pub draft: RuleDraft,
-    /// When it was added.
     pub added_at: Timestamp,
-    /// By whom.
     pub added_by: Caller,
 }
 
 impl Rule {
-    /// A rule that a file says. Its revision is made of what it says: another wording is another rule.
+    /// Creates a rule from a file. Its revision is a hash of its content, so a changed rule counts
+    /// as a new one.
     pub fn from_file(scope: RuleScope, draft: RuleDraft, file: &str) -> Self {
         let encoded = serde_json::to_vec(&draft).expect("BUG: a rule always encodes");
         let digest = Digest::hash_bytes(&encoded);
@@ -318,7 +306,7 @@ impl Rule {
         prefix.copy_from_slice(&digest.as_bytes()[..8]);
         Self {
             scope,
-            // Every store holds it as a signed number.
+            // Stores keep revisions as signed integers, so clear the top bit.
             revision: u64::from_be_bytes(prefix) >> 1,
             draft,
             added_at: Timestamp(0),
@@ -326,7 +314,7 @@ impl Rule {
         }
     }
 
-    /// The reference to exactly this wording.
+    /// Returns a reference to this revision of the rule.
     pub fn reference(&self) -> RuleRef {
         RuleRef {
             scope: self.scope.clone(),
@@ -336,14 +324,11 @@ impl Rule {
     }
 }
 
-/// One wording of one rule.
+/// A reference to one revision of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RuleRef {
-    /// Its scope.
     pub scope: RuleScope,
-    /// Its name.
     pub name: RuleName,
-    /// Its revision.
     pub revision: u64,
 }
 
@@ -353,39 +338,36 @@ impl fmt::Display for RuleRef {
     }
 }
 
-/// The rules of some scopes, with the revision of each. A scope nobody wrote to is at revision 0.
+/// The rules of some scopes, with each scope's revision. A scope without changes is at revision 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleBook {
-    /// How often each scope was changed.
+    /// Number of changes to each scope.
     pub revisions: BTreeMap<RuleScope, u64>,
-    /// The rules in them.
     pub rules: Vec<Rule>,
 }
 
 impl RuleBook {
-    /// The revision of a scope.
     pub fn revision(&self, scope: &RuleScope) -> u64 {
         self.revisions.get(scope).copied().unwrap_or(0)
     }
 
-    /// A rule by its scope and name.
     pub fn find_rule(&self, scope: &RuleScope, name: &RuleName) -> Option<&Rule> {
         self.rules
             .iter()
             .find(|rule| &rule.scope == scope && &rule.draft.name == name)
     }
 
-    /// The rules in force, by name: a narrower rule replaces a wider one of the same name unless
-    /// the wider is non-overridable; all others hold together.
+    /// Returns the rules in force, sorted by name. A narrower rule replaces a wider one with the
+    /// same name, unless the wider one is non-overridable. All others apply together.
     pub fn effective_rules(&self) -> Vec<&Rule> {
         let mut rules: Vec<&Rule> = self.rules.iter().collect();
         rules.sort_by(|one, other| {
             (&one.draft.name, &one.scope).cmp(&(&other.draft.name, &other.scope))
         });
-        let same = |one: &Rule, other: &Rule| one.draft.name == other.draft.name;
+        let same_name = |one: &Rule, other: &Rule| one.draft.name == other.draft.name;
         let overruled = |rule: &Rule| {
             self.rules.iter().any(|wider| {
-                same(rule, wider)
+                same_name(rule, wider)
                     && wider.draft.non_overridable
                     && rule.scope.is_narrower_than(&wider.scope)
             })
@@ -393,7 +375,7 @@ impl RuleBook {
         let replaced = |rule: &Rule| {
             !rule.draft.non_overridable
                 && self.rules.iter().any(|narrower| {
-                    same(rule, narrower)
+                    same_name(rule, narrower)
                         && narrower.scope.is_narrower_than(&rule.scope)
                         && !overruled(narrower)
                 })
@@ -402,8 +384,9 @@ impl RuleBook {
         rules
     }
 
-    /// These rules, those that were frozen into a plan at use, and those of its targets. A target's rule
-    /// that says the same as a frozen one is that rule: it is judged once, and committing it voids nothing.
+    /// Adds the rules frozen into a plan and those of its targets. A target's rule with the same
+    /// content as a frozen one is skipped: it is judged once, and committing it does not void an
+    /// approval.
     #[must_use]
     pub fn with_plan_rules(mut self, plan: &Plan, targets: &PlanTargets) -> Self {
         let frozen = plan.frozen_rules();
@@ -423,14 +406,14 @@ impl RuleBook {
         self
     }
 
-    /// The rules in force that are judged at one of these gates.
+    /// Returns the rules in force that are judged at one of these gates.
     pub fn effective_rules_at(&self, gates: &[Gate]) -> Vec<&Rule> {
         let judged = |rule: &&Rule| rule.draft.at.iter().any(|gate| gates.contains(gate));
         self.effective_rules().into_iter().filter(judged).collect()
     }
 }
 
-/// The stored scopes whose rules bear on a plan: all that never change about it.
+/// Returns the stored scopes whose rules apply to a plan. They never change during the plan.
 pub fn scopes_for_plan<'a>(
     plan_id: PlanId,
     action: Option<&QualifiedName>,
@@ -444,14 +427,14 @@ pub fn scopes_for_plan<'a>(
 }
 
 impl Plan {
-    /// The stored scopes whose rules bear on it.
+    /// Returns the stored scopes whose rules apply to the plan.
     pub fn rule_scopes(&self) -> Vec<RuleScope> {
         scopes_for_plan(self.id, self.action.as_ref(), self.projects())
     }
 
-    /// The rules that its working trees had at use and their target commits had not.
+    /// Returns the rules that the working trees had at creation and the target commits did not.
     pub fn frozen_rules(&self) -> Vec<Rule> {
-        let files = self.ways.rules.iter();
+        let files = self.policy.rules.iter();
         let files = files.filter(|file| self.resource(&file.resource).is_some());
         let rules = files.flat_map(|file| {
             let scope = RuleScope::WorkingTree(file.resource.clone());
@@ -483,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrower_rule_replaces_a_wider_one_unless_that_is_non_overridable() {
+    fn a_narrower_rule_replaces_a_wider_one_unless_it_is_non_overridable() {
         let action = RuleScope::Action("tidy".parse().unwrap());
         let plan = RuleScope::Plan(PlanId::from_parts(1, 1));
         let book = RuleBook {
@@ -510,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_two_projects_hold_together_and_a_repositorys_replaces_both() {
+    fn rules_of_two_projects_both_apply_and_a_repository_rule_replaces_both() {
         let project = |name: &str| RuleScope::Project(name.parse().unwrap());
         let mut book = RuleBook {
             revisions: BTreeMap::new(),
@@ -528,17 +511,17 @@ mod tests {
                 .collect()
         };
         assert_eq!(shown(&book), ["one", "two"]);
-        let of_repository = make_rule(RuleScope::Repository("site".into()), "a", "theirs", false);
-        book.rules.push(of_repository);
+        let repository_rule = make_rule(RuleScope::Repository("site".into()), "a", "theirs", false);
+        book.rules.push(repository_rule);
         assert_eq!(shown(&book), ["theirs"]);
-        // What was read from the working tree does not replace it, nor the other way round.
-        let of_tree = RuleScope::WorkingTree("site".into());
-        book.rules.push(make_rule(of_tree, "a", "here", true));
+        // A rule from the working tree and one from the repository do not replace each other.
+        let working_tree = RuleScope::WorkingTree("site".into());
+        book.rules.push(make_rule(working_tree, "a", "here", true));
         assert_eq!(shown(&book), ["theirs", "here"]);
     }
 
     #[test]
-    fn scopes_read_back_what_they_show() {
+    fn scopes_parse_what_they_display() {
         for scope in [
             RuleScope::Global,
             RuleScope::Project("x/y".parse().unwrap()),

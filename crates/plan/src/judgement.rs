@@ -1,8 +1,8 @@
-//! Judgements: what the rules said about a plan, and about which snapshot they said it.
+//! Judgements: the verdicts of rules on one version of a plan.
 //!
-//! Judging may be slow and happens outside of any transaction. A judgement therefore names the plan
-//! version and the rule revisions it was made on; [`crate::decide()`] takes it only if both are still
-//! those and every rule in force was judged.
+//! Judging can be slow and runs outside of any transaction. A judgement therefore names the plan
+//! version and rule revisions it was made on. [`crate::decide()`] accepts it only if both are
+//! current and every rule in force was judged.
 
 use std::collections::BTreeMap;
 
@@ -11,66 +11,58 @@ use serde::{Deserialize, Serialize};
 use crate::invariant::{Gate, Rule, RuleRef, RuleScope};
 use crate::{Caller, Digest, ErasableText, PlanId, PlanVersion, ResourceCommit, Timestamp};
 
-/// What the rules said at a gate.
+/// The verdicts of all rules at a gate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateJudgement {
-    /// The version of the plan that was judged.
     pub version: PlanVersion,
-    /// The revisions of the scopes whose rules judged it.
+    /// Revisions of the scopes whose rules were judged.
     pub revisions: BTreeMap<RuleScope, u64>,
-    /// What exactly was judged: what is to land, and on what.
+    /// Digest of what was judged: what lands, and on what.
     pub subject: Digest,
-    /// The digest of the recorded changes that rules were asked about and that others could still be added
-    /// to: recording one moves no version.
+    /// Digest of the open changeset entries that were judged. Needed because recording a change
+    /// does not change the plan's version.
     pub recorded: Option<Digest>,
-    /// The plan's targets as they were, with their own rules.
+    /// The plan's targets when they were judged, with their rules.
     pub targets: PlanTargets,
-    /// One for each rule in force at the gate.
+    /// One per rule in force at the gate.
     pub verdicts: Vec<RuleVerdict>,
 }
 
-/// What a plan would land on, looked at by whoever can reach it.
+/// What a plan would land on. Read by the caller, because this crate does no I/O.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanTargets {
-    /// The commit that each is at.
+    /// Current commit of each target.
     pub tips: Vec<ResourceCommit>,
-    /// The rules in the `planwright.yaml` of those commits. They change only by landing there.
+    /// Rules in the `planwright.yaml` of those commits.
     pub rules: Vec<Rule>,
 }
 
-/// What one rule said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleVerdict {
-    /// Which wording of which rule.
     pub rule: RuleRef,
-    /// What it said.
     pub outcome: RuleOutcome,
 }
 
-/// Did the rule hold?
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleOutcome {
-    /// Yes.
     Held,
-    /// No; this is the evidence.
+    /// With evidence for people.
     Failed(String),
-    /// That is not known yet.
+    /// Not known yet.
     Open(PendingVerdictReason),
 }
 
-/// What a verdict waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PendingVerdictReason {
-    /// A person has to look.
+    /// A person's ruling.
     Person,
-    /// Its check has not been run on this result.
+    /// A run of the check on this result.
     Check,
 }
 
 impl PendingVerdictReason {
-    /// In words, for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Person => "nobody has judged it yet",
@@ -79,97 +71,77 @@ impl PendingVerdictReason {
     }
 }
 
-/// The latest judgement that blocked a plan, stored beside it.
+/// The latest judgement that blocked a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateVerdict {
-    /// The plan.
     pub plan: PlanId,
-    /// The gate that did not open.
     pub gate: Gate,
-    /// The version that was judged; once the plan moved on, the verdict is history.
+    /// The judged version. If the plan has a later one, the verdict is outdated.
     pub version: PlanVersion,
-    /// The revisions of the rules that judged it; once they changed, judging again may help.
+    /// The judged rule revisions. If they changed, judging again may help.
     pub revisions: BTreeMap<RuleScope, u64>,
-    /// The commits that the plan's targets were at.
+    /// Commits of the plan's targets when they were judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tips: Vec<ResourceCommit>,
-    /// The rules that failed, with their evidence.
     pub failed: Vec<FailedRule>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// A rule that failed.
+/// A rule that blocks a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedRule {
-    /// Which wording of which rule.
     pub rule: RuleRef,
-    /// The check as it was written.
     pub check: String,
-    /// What was found.
     pub evidence: String,
-    /// Could it be waived?
     pub waivable: bool,
-    /// It did not fail: this is what its verdict waits for.
+    /// Set if the rule did not fail but has no verdict yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<PendingVerdictReason>,
 }
 
-/// What one rule said about a result; kept, so that nobody has to ask it again.
+/// A stored verdict on a result, so that the check need not run again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleEvidence {
-    /// The plan.
     pub plan: PlanId,
-    /// Which entry into execute produced the result that was judged.
+    /// Number of the execute entry that produced the judged result.
     pub entry: u32,
-    /// What exactly was judged. Of another subject it says nothing.
+    /// Digest of what was judged. The verdict is valid for this subject only.
     #[serde(default)]
     pub subject: Digest,
-    /// What the rule said.
     pub verdict: RuleVerdict,
-    /// When.
     pub at: Timestamp,
 }
 
 impl RuleEvidence {
-    /// The order in which it is told: by rule, then by subject.
+    /// Orders by rule, then by subject.
     pub fn compare_by_rule(one: &Self, other: &Self) -> std::cmp::Ordering {
-        let key = |of: &Self| (of.verdict.rule.clone(), of.subject);
+        let key = |evidence: &Self| (evidence.verdict.rule.clone(), evidence.subject);
         key(one).cmp(&key(other))
     }
 }
 
-/// A rule that a result does not meet.
+/// A rule that a result fails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmetRule {
-    /// Which wording of which rule.
     pub rule: RuleRef,
-    /// What was found.
     pub evidence: ErasableText,
 }
 
-/// What a person said of a rule that asks.
+/// A person's verdict on a rule that asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonRuling {
-    /// Which wording of which rule.
     pub rule: RuleRef,
-    /// What exactly they looked at.
+    /// Digest of what the person looked at.
     pub subject: Digest,
-    /// What they said.
     pub outcome: RuleOutcome,
-    /// Who.
     pub by: Caller,
-    /// When.
     pub at: Timestamp,
 }
 
-/// How many rules held at a gate: the one event a passing judgement adds.
+/// Counts of rules at an open gate, as recorded in its event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCounts {
-    /// Rules that held.
     pub held: u32,
-    /// Advisory rules that failed.
     pub advised: u32,
-    /// Rules that failed and were waived.
     pub waived: u32,
 }

@@ -1,9 +1,10 @@
-//! The ledger: what plans used, and what is set aside for those at work. Rows of their own, no events.
+//! The budget ledger: what plans spent, and what is reserved for running holders. It is stored in
+//! its own rows, not in events.
 //!
-//! Whoever works holds a *reservation*, which is a ticket: it is settled once, by what was really used,
-//! and is gone then. So nothing is charged twice, however often it is told, and nothing is forgotten as
-//! long as the ticket is there. A holder whose authority ended without settling is charged all that was
-//! set aside for it; should it tell after all, what it tells counts instead.
+//! Every holder that works has one reservation. Settling it charges the actual usage and removes
+//! it, so usage is charged exactly once even if the command is repeated. A holder that loses its
+//! lease without settling is charged its whole reservation (forfeited). If it settles later, its
+//! actual usage replaces that charge.
 
 use std::fmt;
 
@@ -12,23 +13,22 @@ use serde::{Deserialize, Serialize};
 use crate::plan::PlanLimits;
 use crate::{Epoch, Money, PlanId, Span, Timestamp};
 
-/// What is limited.
+/// What a budget limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetUnit {
-    /// Money, in millionths.
+    /// Money, in millionths of a dollar.
     Cost,
-    /// Tokens, read and written.
+    /// Tokens read and written.
     Tokens,
     /// Time, in microseconds.
     Time,
 }
 
 impl BudgetUnit {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Cost, Self::Tokens, Self::Time];
 
-    /// So much of it, for people.
+    /// Formats an amount for people.
     pub fn format_amount(self, amount: u64) -> String {
         match self {
             Self::Cost => Money(amount).to_string(),
@@ -38,22 +38,21 @@ impl BudgetUnit {
     }
 }
 
-/// So much of everything.
+/// An amount of each unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BudgetAmount {
-    /// Money.
-    #[serde(default, rename = "cost_micros", skip_serializing_if = "is_nothing")]
+    /// In millionths of a dollar.
+    #[serde(default, rename = "cost_micros", skip_serializing_if = "is_zero")]
     pub cost: u64,
-    /// Tokens.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    /// Read and written.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub tokens: u64,
-    /// Time.
-    #[serde(default, rename = "time_micros", skip_serializing_if = "is_nothing")]
+    /// In microseconds.
+    #[serde(default, rename = "time_micros", skip_serializing_if = "is_zero")]
     pub time: u64,
 }
 
 impl BudgetAmount {
-    /// So much of one of them.
     pub fn in_unit(self, unit: BudgetUnit) -> u64 {
         match unit {
             BudgetUnit::Cost => self.cost,
@@ -70,7 +69,6 @@ impl BudgetAmount {
         }
     }
 
-    /// Both together.
     #[must_use]
     pub fn saturating_add(mut self, other: Self) -> Self {
         for unit in BudgetUnit::ALL {
@@ -79,7 +77,7 @@ impl BudgetAmount {
         self
     }
 
-    /// Without the other, nothing at least.
+    /// Subtracts each unit, stopping at zero.
     #[must_use]
     pub fn saturating_sub(mut self, other: Self) -> Self {
         for unit in BudgetUnit::ALL {
@@ -88,24 +86,23 @@ impl BudgetAmount {
         self
     }
 
-    /// The time in it.
     pub fn time_span(self) -> Span {
         span_from_micros(self.time)
     }
 }
 
-/// Whose means they are.
+/// The owner of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountName {
-    /// Of all plans together.
+    /// All plans together.
     Global,
-    /// Of one plan.
+    /// One plan.
     Plan(PlanId),
 }
 
 impl fmt::Display for AccountName {
-    /// As it is stored: `global`, `plan:ID`.
+    /// Writes the stored form: `global` or `plan:ID`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Global => f.pad("global"),
@@ -114,49 +111,44 @@ impl fmt::Display for AccountName {
     }
 }
 
-/// What came of an account.
+/// The balance of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BudgetAccount {
-    /// Used for good.
+    /// Charged for good.
     #[serde(default)]
     pub settled: BudgetAmount,
-    /// Of that, what was charged because nobody told what was used.
+    /// The part of `settled` that was charged without a usage report.
     #[serde(default)]
     pub forfeited: BudgetAmount,
-    /// Set aside for those at work.
+    /// Reserved for running holders.
     #[serde(default)]
     pub reserved: BudgetAmount,
 }
 
-/// What is set aside for one holder.
+/// The budget reserved for one holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetReservation {
-    /// The plan it works on.
     pub plan: PlanId,
-    /// Its authority.
     pub epoch: Epoch,
-    /// How much.
     pub amount: BudgetAmount,
-    /// Since when.
     pub at: Timestamp,
-    /// What it was charged when its authority ended, if that was before it told what it used.
+    /// The charge made when the holder lost its lease before settling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forfeited: Option<BudgetAmount>,
 }
 
-/// The rows that a decision about a plan's means is made on.
+/// The ledger rows that a decision about one plan reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BudgetLedger {
-    /// All plans together.
+    /// The account of all plans together.
     pub global: BudgetAccount,
-    /// The plan.
+    /// The account of the plan.
     pub plan: BudgetAccount,
-    /// Of the plan, by epoch.
+    /// The plan's reservations, one per epoch.
     pub reservations: Vec<BudgetReservation>,
 }
 
 impl BudgetLedger {
-    /// Whose account it is.
     pub fn account(&self, account: AccountName) -> &BudgetAccount {
         match account {
             AccountName::Global => &self.global,
@@ -164,14 +156,14 @@ impl BudgetLedger {
         }
     }
 
-    /// What is set aside for the holder of this epoch, or was.
+    /// Returns the reservation of this epoch, open or forfeited.
     pub fn reservation(&self, epoch: Epoch) -> Option<&BudgetReservation> {
         self.reservations
             .iter()
             .find(|reservation| reservation.epoch == epoch)
     }
 
-    /// Sets means aside.
+    /// Adds a reservation to both accounts.
     pub(crate) fn add_reservation(&mut self, reservation: BudgetReservation) {
         self.update_both_accounts(|account| {
             account.reserved = account.reserved.saturating_add(reservation.amount)
@@ -179,7 +171,8 @@ impl BudgetLedger {
         self.reservations.push(reservation);
     }
 
-    /// Charges what was used, once. Says whether it was to be charged.
+    /// Replaces a reservation, or its forfeited charge, by the actual usage. Returns `false` and
+    /// changes nothing if the reservation was already settled.
     pub(crate) fn settle_reservation(&mut self, epoch: Epoch, used: BudgetAmount) -> bool {
         let Some(reservation) = self.take_reservation(epoch) else {
             return false;
@@ -195,12 +188,13 @@ impl BudgetLedger {
         true
     }
 
-    /// Charges what was used without having been set aside.
+    /// Charges usage that was not reserved.
     pub(crate) fn charge_usage(&mut self, used: BudgetAmount) {
         self.update_both_accounts(|account| account.settled = account.settled.saturating_add(used));
     }
 
-    /// Charges what was set aside for a holder that can no longer be relied on to tell.
+    /// Charges the whole reservation of a holder that lost its lease and may never report. The
+    /// reservation stays, so that a late report can still correct the charge.
     pub(crate) fn forfeit_reservation(&mut self, epoch: Epoch, until: Timestamp) {
         let Some(mut reservation) = self.take_reservation(epoch) else {
             return;
@@ -230,13 +224,13 @@ impl BudgetLedger {
 }
 
 impl BudgetReservation {
-    /// Its holder may still settle it as it stands.
+    /// Returns whether the reservation is neither settled nor forfeited.
     pub fn is_open(&self) -> bool {
         self.forfeited.is_none()
     }
 
-    /// What is charged if its holder is not heard of again: all money and tokens that were set aside. The
-    /// time is known better: it worked until then at most, and no longer than it might.
+    /// Returns the charge for a holder that never reports: all reserved money and tokens. Time is
+    /// known better: the holder worked at most until `until`, and at most for its reserved time.
     fn forfeited_amount(&self, until: Timestamp) -> BudgetAmount {
         let worked = u64::try_from(until.span_since(self.at).0).unwrap_or(0);
         let max_time = match self.amount.time {
@@ -250,21 +244,21 @@ impl BudgetReservation {
     }
 }
 
-/// What an actor tells of its use while it works. Nothing is set aside that it cannot tell of: whoever
-/// reports no money would otherwise keep others from theirs.
+/// What an actor reports about its usage. Units that it does not report are not reserved: an actor
+/// that never reports money would block the budget of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MeteringLevel {
-    /// Nothing but that it works, which takes time.
+    /// Nothing; the engine measures the time.
     #[default]
     Time,
-    /// Tokens, too.
+    /// Tokens.
     Tokens,
     /// Tokens and money.
     Cost,
 }
 
 impl MeteringLevel {
-    /// Does it tell of this?
+    /// Returns whether usage of this unit is known.
     pub fn reports_unit(self, unit: BudgetUnit) -> bool {
         match unit {
             BudgetUnit::Time => true,
@@ -274,60 +268,57 @@ impl MeteringLevel {
     }
 }
 
-/// What all plans together may use. A wish of whoever has them worked on, given with each reservation.
+/// Limits for all plans together. Not stored: the caller passes them with each reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GlobalBudget {
-    /// Money.
     pub cost: Option<Money>,
-    /// Tokens.
     pub tokens: Option<u64>,
 }
 
-/// What one run may use of what is limited.
+/// What one run may use, for each limited unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BudgetGrant(pub Vec<BudgetAllowance>);
 
-/// What one run may use of one thing.
+/// What one run may use of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetAllowance {
-    /// Of what.
-    pub means: BudgetUnit,
-    /// Whose limit leaves the least.
+    #[serde(rename = "means")]
+    pub unit: BudgetUnit,
+    /// The account whose limit leaves the least.
     pub account: AccountName,
-    /// That limit.
+    /// The limit of that account.
     pub limit: u64,
-    /// What was used of it before.
+    /// Spent before this run.
     pub spent: u64,
-    /// What this run may use.
     pub left: u64,
 }
 
 impl BudgetAllowance {
-    /// Is it used up by a run that used this?
+    /// Returns whether a run with this usage has reached its allowance.
     pub fn is_exhausted_by(&self, used: BudgetAmount) -> bool {
-        used.in_unit(self.means) >= self.left
+        used.in_unit(self.unit) >= self.left
     }
 
-    /// Is four fifths of the limit gone?
+    /// Returns whether 80 % of the limit is used.
     pub fn is_nearly_exhausted_by(&self, used: BudgetAmount) -> bool {
-        let gone = self.spent.saturating_add(used.in_unit(self.means));
-        u128::from(gone) * 5 >= u128::from(self.limit) * 4
+        let used_up = self.spent.saturating_add(used.in_unit(self.unit));
+        u128::from(used_up) * 5 >= u128::from(self.limit) * 4
     }
 
-    /// How much of the limit is gone, for people.
+    /// Formats the used share of the limit for people.
     pub fn format_usage(&self, used: BudgetAmount) -> String {
-        let gone = self.spent.saturating_add(used.in_unit(self.means));
+        let used_up = self.spent.saturating_add(used.in_unit(self.unit));
         format!(
             "{} of {} {}",
-            self.means.format_amount(gone),
-            self.means.format_amount(self.limit),
+            self.unit.format_amount(used_up),
+            self.unit.format_amount(self.limit),
             describe_account(self.account)
         )
     }
 }
 
 impl BudgetGrant {
-    /// What is used up by a run that used this.
+    /// Returns an allowance that a run with this usage has reached.
     pub fn find_exhausted(&self, used: BudgetAmount) -> Option<&BudgetAllowance> {
         self.0
             .iter()
@@ -335,23 +326,22 @@ impl BudgetGrant {
     }
 }
 
-/// What leaves nothing to work with.
+/// A limit that leaves nothing for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetShortfall {
-    /// Of what.
-    pub means: BudgetUnit,
-    /// Whose limit.
+    pub unit: BudgetUnit,
     pub account: AccountName,
-    /// That limit.
+    /// The limit of that account.
     pub limit: u64,
-    /// What was used of it.
+    /// Already charged.
     pub spent: u64,
-    /// What is set aside for others at work.
+    /// Reserved for other running holders.
     pub reserved: u64,
 }
 
 impl BudgetShortfall {
-    /// Is it gone for good? Otherwise those it is set aside for may leave something.
+    /// Returns whether the limit is spent for good. Otherwise budget can become free when
+    /// reservations are settled.
     pub fn is_spent(&self) -> bool {
         self.spent >= self.limit
     }
@@ -359,19 +349,19 @@ impl BudgetShortfall {
 
 impl fmt::Display for BudgetShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |amount| self.means.format_amount(amount);
-        let (limit, spent, whose) = (
+        let shown = |amount| self.unit.format_amount(amount);
+        let (limit, spent, account) = (
             shown(self.limit),
             shown(self.spent),
             describe_account(self.account),
         );
         if self.is_spent() {
-            return write!(f, "{spent} of {limit} {whose} are spent");
+            return write!(f, "{spent} of {limit} {account} are spent");
         }
         let reserved = shown(self.reserved);
         write!(
             f,
-            "{spent} of {limit} {whose} are spent, and {reserved} are set aside for plans at work"
+            "{spent} of {limit} {account} are spent, and {reserved} are reserved for running plans"
         )
     }
 }
@@ -383,7 +373,8 @@ fn describe_account(account: AccountName) -> &'static str {
     }
 }
 
-/// What a run of a plan may use, by the limits that are in force; or what leaves nothing.
+/// Computes what a run of a plan may use under its own and the global limits. Fails with the first
+/// limit that leaves nothing.
 pub fn grant_budget(
     ledger: &BudgetLedger,
     plan_id: PlanId,
@@ -408,11 +399,11 @@ pub fn grant_budget(
             grant.0.push(own);
             continue;
         }
-        // A share that is cut short is overshot soonest. It is given to one who works alone, so that not
-        // everybody at work takes the last call that is too many.
-        let of_others = ledger.global.reserved.saturating_sub(ledger.plan.reserved);
-        if metering.reports_unit(unit) && of_others.in_unit(unit) > 0 {
-            return Err(shared.into_shortfall(of_others.in_unit(unit)));
+        // The shared limit is nearly reached, and a run can overshoot what is left by one call.
+        // Only one run at a time may take the remainder; with several, each would overshoot.
+        let reserved_by_others = ledger.global.reserved.saturating_sub(ledger.plan.reserved);
+        if metering.reports_unit(unit) && reserved_by_others.in_unit(unit) > 0 {
+            return Err(shared.into_shortfall(reserved_by_others.in_unit(unit)));
         }
         grant.0.push(shared);
     }
@@ -430,7 +421,7 @@ fn compute_allowance(
     let reserved = ledger.account(account).reserved.in_unit(unit);
     let taken = spent.saturating_add(reserved);
     let allowance = BudgetAllowance {
-        means: unit,
+        unit,
         account,
         limit,
         spent,
@@ -445,7 +436,7 @@ fn compute_allowance(
 impl BudgetAllowance {
     fn into_shortfall(self, reserved: u64) -> BudgetShortfall {
         BudgetShortfall {
-            means: self.means,
+            unit: self.unit,
             account: self.account,
             limit: self.limit,
             spent: self.spent,
@@ -455,13 +446,13 @@ impl BudgetAllowance {
 }
 
 impl BudgetGrant {
-    /// What is set aside for it: everything it may use and tells of, for nobody knows what a run costs
-    /// before it ends.
+    /// Returns the amount to reserve: everything the run may use and reports, because its cost is
+    /// unknown until it ends.
     pub(crate) fn amount_to_reserve(&self, metering: MeteringLevel) -> BudgetAmount {
         let mut amount = BudgetAmount::default();
         for allowance in &self.0 {
-            if metering.reports_unit(allowance.means) {
-                *amount.in_unit_mut(allowance.means) = allowance.left;
+            if metering.reports_unit(allowance.unit) {
+                *amount.in_unit_mut(allowance.unit) = allowance.left;
             }
         }
         amount
@@ -469,7 +460,6 @@ impl BudgetGrant {
 }
 
 impl PlanLimits {
-    /// How much of it the plan may use.
     pub fn limit_for(&self, unit: BudgetUnit) -> Option<u64> {
         match unit {
             BudgetUnit::Cost => self.cost.map(|money| money.0),
@@ -480,7 +470,6 @@ impl PlanLimits {
 }
 
 impl GlobalBudget {
-    /// How much of it all plans together may use.
     pub fn limit_for(&self, unit: BudgetUnit) -> Option<u64> {
         match unit {
             BudgetUnit::Cost => self.cost.map(|money| money.0),
@@ -494,7 +483,7 @@ fn span_from_micros(micros: u64) -> Span {
     Span(i64::try_from(micros).unwrap_or(i64::MAX))
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
-fn is_nothing(amount: &u64) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(amount: &u64) -> bool {
     *amount == 0
 }

@@ -1,11 +1,15 @@
-//! The pure rules of Planwright: what a plan is, and what may happen to it.
+//! The pure core of Planwright: what a plan is, and which changes to it are allowed.
 //!
-//! A [`Command`] and the [`Facts`] it is decided on go into [`decide()`]; out comes a [`Decision`]
-//! (events, rows and a receipt) or a [`Refusal`]. [`evolve()`] turns a plan and one event into the
-//! next plan, and is the only code that does: live work, replay and time travel share it.
+//! [`decide()`] takes a [`Command`] and the [`DecisionFacts`] read for it, and returns a
+//! [`Decision`] (events, rows and a receipt) or a [`Refusal`]. [`evolve()`] applies one event to a
+//! plan. No other code changes a plan: live work, replay and time travel share it.
 //!
-//! Deliberately absent: I/O, async, clocks, randomness. `now` and new ids come in as arguments, so
-//! a decision may be made again on fresher facts and is the same for the same input.
+//! This crate does no I/O and has no async code, clocks or randomness. `now` and new ids are
+//! arguments. A decision can therefore be repeated on fresher facts, and the same input always
+//! gives the same output.
+
+// A new state, event or command must be a compile error wherever it is matched.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod action;
 pub mod actor;
@@ -21,10 +25,10 @@ pub mod event;
 pub mod evolve;
 pub mod facts;
 pub mod guard;
-pub mod how;
 pub mod id;
 pub mod invariant;
 pub mod judgement;
+pub mod landing_options;
 pub mod ledger;
 pub mod money;
 pub mod name;
@@ -37,12 +41,12 @@ pub mod plan;
 pub mod profile;
 pub mod project;
 pub mod refusal;
+pub mod repository_policy;
 pub mod stage;
 pub mod takeover;
 pub mod text;
 pub mod time;
 pub mod verb;
-pub mod ways;
 
 pub use action::{Action, ActionState, PlanActors};
 pub use actor::ActorDefinition;
@@ -54,8 +58,8 @@ pub use digest::Digest;
 pub use event::{Event, RecordedEvent};
 pub use evolve::evolve;
 pub use facts::{CommandReceipt, Decision, DecisionFacts, ReceiptOutcome, RowWrite};
-pub use how::LandingOptions;
 pub use id::{ChangesetId, CommandId, Epoch, PlanId, PlanVersion};
+pub use landing_options::LandingOptions;
 pub use money::Money;
 pub use name::QualifiedName;
 pub use phase::Phase;
@@ -63,8 +67,8 @@ pub use plan::Plan;
 pub use profile::Profile;
 pub use project::{PlanResource, Project};
 pub use refusal::{GateBlocked, Refusal};
+pub use repository_policy::RepositoryPolicy;
 pub use stage::PlanStage;
 pub use text::ErasableText;
 pub use time::{Span, Timestamp};
 pub use verb::Verb;
-pub use ways::RepositoryPolicy;

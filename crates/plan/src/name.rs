@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The namespace of a bare name; not shown to people.
+/// Namespace of a bare name. Not shown to people.
 const LOCAL_NAMESPACE: &str = "local";
 
-/// Longest name, both parts and the slash together.
+/// Includes namespace and slash.
 const MAX_NAME_LENGTH: usize = 128;
 
 /// A name such as `tidy` (meaning `local/tidy`) or `acme/tidy`.
@@ -16,14 +16,14 @@ const MAX_NAME_LENGTH: usize = 128;
 pub struct QualifiedName(String);
 
 impl QualifiedName {
-    /// The name with its namespace, as it is stored.
+    /// Returns the name with its namespace, as stored.
     pub fn full_name(&self) -> &str {
         &self.0
     }
 }
 
 impl fmt::Display for QualifiedName {
-    /// As people write it: bare in the local namespace.
+    /// Writes the name as people do: without namespace if it is local.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.strip_prefix("local/").unwrap_or(&self.0);
         f.pad(shown)
@@ -36,25 +36,24 @@ impl fmt::Debug for QualifiedName {
     }
 }
 
-/// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a name: {why}", shorten_for_message(.given))]
+#[error("`{}` is not a name: {why}", shorten_for_message(.text))]
 pub struct ParseNameError {
-    given: String,
+    text: String,
     why: &'static str,
 }
 
 impl FromStr for QualifiedName {
     type Err = ParseNameError;
 
-    fn from_str(given: &str) -> Result<Self, ParseNameError> {
+    fn from_str(text: &str) -> Result<Self, ParseNameError> {
         let refuse = |why| {
             Err(ParseNameError {
-                given: given.to_owned(),
+                text: text.to_owned(),
                 why,
             })
         };
-        let (namespace, name) = given.split_once('/').unwrap_or((LOCAL_NAMESPACE, given));
+        let (namespace, name) = text.split_once('/').unwrap_or((LOCAL_NAMESPACE, text));
         for part in [namespace, name] {
             if part.is_empty() {
                 return refuse("a part is empty");
@@ -91,12 +90,12 @@ impl<'de> Deserialize<'de> for QualifiedName {
     }
 }
 
-/// Bad input may be a megabyte; an error message is not.
-fn shorten_for_message(given: &str) -> String {
-    if given.chars().count() <= 60 {
-        return given.escape_debug().to_string();
+/// Bounds the error message: bad input can be a megabyte long.
+fn shorten_for_message(text: &str) -> String {
+    if text.chars().count() <= 60 {
+        return text.escape_debug().to_string();
     }
-    let head: String = given.chars().take(57).collect();
+    let head: String = text.chars().take(57).collect();
     format!("{}...", head.escape_debug())
 }
 
@@ -105,11 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_128_characters_at_most_with_its_namespace() {
+    fn a_name_with_its_namespace_has_at_most_128_characters() {
         let check = |length: usize, fits: bool| {
             // With `acme/` before it.
-            let given = format!("acme/{}", "x".repeat(length - 5));
-            assert_eq!(given.parse::<QualifiedName>().is_ok(), fits, "{length}");
+            let text = format!("acme/{}", "x".repeat(length - 5));
+            assert_eq!(text.parse::<QualifiedName>().is_ok(), fits, "{length}");
         };
         check(127, true);
         check(128, true);
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_are_refused() {
+    fn invalid_names_are_refused() {
         let long = "x".repeat(200);
         for bad in [
             "", "/", "a/", "/a", "a/b/c", "Tidy", "ti dy", "-x", "..", "a\nb", "ü", "a\0", &long,

@@ -5,23 +5,22 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Strategize, then execute, then apply.
+/// In order: strategize, execute, apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Read-only: decide what to do.
+    /// Decides what to do. Read-only.
     Strategize,
-    /// Do it in a sandbox, recording every change.
+    /// Makes the changes in a sandbox and records them.
     Execute,
-    /// Bring the reviewed change in.
+    /// Lands the approved result.
     Apply,
 }
 
 impl Phase {
-    /// All phases, in order.
     pub const ALL: [Self; 3] = [Self::Strategize, Self::Execute, Self::Apply];
 
-    /// As it is stored and shown.
+    /// Returns the name as stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Strategize => "strategize",
@@ -40,10 +39,10 @@ impl fmt::Display for Phase {
 impl FromStr for Phase {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|phase| phase.as_str() == given)
-            .ok_or_else(|| format!("`{given}` is no phase: strategize, execute or apply"))
+            .find(|phase| phase.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is not a phase: use strategize, execute or apply"))
     }
 }

@@ -1,4 +1,4 @@
-//! The plan: everything the events add up to.
+//! The plan: the state that its events add up to, and what follows from that state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,111 +18,108 @@ use crate::{
     ResourceCommit, SandboxPreparation, Span, Timestamp, Verb,
 };
 
-/// A plan at one version. Built by [`crate::evolve()`] only.
+/// A plan at one version. Only [`crate::evolve()`] builds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Its id.
     pub id: PlanId,
-    /// The number of its events.
+    /// Number of recorded events.
     pub version: PlanVersion,
-    /// What it is for.
     pub goal: ErasableText,
-    /// The action it was made of.
+    /// The action the plan was created from.
     pub action: Option<QualifiedName>,
-    /// The arguments given to that action.
+    /// Arguments of that action.
     pub arguments: BTreeMap<String, ArgumentValue>,
-    /// Who works on it.
     pub actors: PlanActors,
-    /// How they are started, where that was known at use. Whoever is not defined here works through
-    /// plumbing or in a program of their own.
+    /// How actors are started, as known at creation. An actor without a definition claims the plan
+    /// through plumbing commands or runs in its own program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<ActorDefinition>,
-    /// A strategy was asked for, to be looked at before execute.
+    /// A person asked to review a strategy before execute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strategy_wanted: bool,
-    /// Where it stops and asks.
+    /// Where the engine stops and asks a person.
     pub profile: Profile,
-    /// Where that was said.
     pub profile_source: ProfileSource,
-    /// It may write nothing.
+    /// The plan must not change any file.
     pub read_only: bool,
-    /// The resources it works on.
     pub resources: Vec<PlanResource>,
-    /// What work on them starts from, once somebody looked.
+    /// Base commit of each resource, once known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<ResourceCommit>,
-    /// What its next holder finds there.
-    #[serde(default, skip_serializing_if = "SandboxPreparation::is_default")]
-    pub entrance: SandboxPreparation,
-    /// How its resources want to be worked on.
-    #[serde(default, skip_serializing_if = "RepositoryPolicy::is_default")]
-    pub ways: RepositoryPolicy,
-    /// What it may use.
+    /// What the next holder does to its sandboxes before it starts work.
+    #[serde(
+        rename = "entrance",
+        default,
+        skip_serializing_if = "SandboxPreparation::is_default"
+    )]
+    pub sandbox_preparation: SandboxPreparation,
+    /// Policy from the repositories' `planwright.yaml`, frozen at creation.
+    #[serde(
+        rename = "ways",
+        default,
+        skip_serializing_if = "RepositoryPolicy::is_default"
+    )]
+    pub policy: RepositoryPolicy,
     pub limits: PlanLimits,
-    /// Where it comes from.
     pub origin: PlanOrigin,
-    /// Phase and state.
     pub stage: PlanStage,
-    /// The current fencing number.
+    /// The current lease number. Commands with a lower epoch are refused.
     pub epoch: Epoch,
-    /// How often the phase was tried since it was entered, from 1.
+    /// Attempts since the phase was entered, from 1.
     pub attempt: u32,
-    /// How often since a person last looked after it.
+    /// Attempts since the phase was entered or a person retried or answered, from 1.
     pub unattended_attempts: u32,
-    /// How often each phase was entered.
+    /// Number of times each phase was entered.
     pub entries: BTreeMap<Phase, u32>,
-    /// How often it went back to strategize.
+    /// Number of times the plan went back to strategize.
     pub reversions: u32,
-    /// How often of those by itself.
+    /// Reversions that the engine made without a person.
     pub automatic_reversions: u32,
-    /// A person asked for the phase it is in. Holds across answer, release and reclaim.
+    /// A person asked for the current phase. Kept across answer, release and reclaim.
     pub asked: bool,
-    /// How many decisions were recorded.
+    /// Number of recorded decisions. Nodes are numbered from 1.
     pub decisions: u32,
-    /// What execute left.
+    /// The result of the last completed execute phase.
     pub result: Option<ResultContent>,
-    /// The signature on that result.
+    /// Approval of that result. May be void; see [`Plan::valid_approval`].
     pub approval: Option<Approval>,
-    /// What was done to its targets, once it landed.
+    /// The ref moves of the landing, once the plan has landed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub landed: Vec<RefMove>,
-    /// The rules about that result that it does not meet.
+    /// Rules that the result fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet: Vec<UnmetRule>,
-    /// How often in a row it was sent back for such rules by itself, since a person last looked.
+    /// Consecutive automatic fixes for failed rules since a person last intervened.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fixes: u32,
-    /// Rules set aside for this plan.
+    /// Rules waived for this plan.
     pub waivers: Vec<RuleWaiver>,
-    /// What people said of rules that ask.
+    /// People's verdicts on rules that ask a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rulings: Vec<PersonRuling>,
-    /// When and by whom each verb was last carried out.
+    /// Last completion of each verb, used to answer a repeated command.
     pub done: BTreeMap<Verb, CompletedCommand>,
-    /// When it came to be.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last event.
     pub updated_at: Timestamp,
 }
 
-/// Where a plan's profile was said.
+/// Where a plan's profile comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileSource {
-    /// By a flag of the command.
     Flag,
-    /// By the action.
     Action,
-    /// By the repository's `planwright.yaml`.
+    /// The repository's `planwright.yaml`.
     Repository,
-    /// By the user's settings.
+    /// The user's settings.
     User,
-    /// Nowhere.
+    /// Not set anywhere.
     Default,
 }
 
 impl ProfileSource {
-    /// As it is shown.
+    /// The source as shown to people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "flag",
@@ -137,9 +134,9 @@ impl ProfileSource {
 /// Hard limits of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlanLimits {
-    /// Tries of a phase before it waits for a person.
+    /// Attempts per phase before the plan waits for a person.
     pub attempts: u32,
-    /// How long one run of an actor may take.
+    /// Longest single run of an actor.
     #[serde(
         default,
         rename = "timeout_seconds",
@@ -147,17 +144,17 @@ pub struct PlanLimits {
         skip_serializing_if = "Option::is_none"
     )]
     pub timeout: Option<Span>,
-    /// How much money all runs may cost.
+    /// Most that all runs together may cost.
     #[serde(
         default,
         rename = "cost_micros",
         skip_serializing_if = "Option::is_none"
     )]
     pub cost: Option<Money>,
-    /// How many tokens all runs may read and write.
+    /// Most tokens that all runs together may read and write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// How long all runs may take together.
+    /// Most time that all runs together may take.
     #[serde(
         default,
         rename = "time_seconds",
@@ -179,105 +176,102 @@ impl Default for PlanLimits {
     }
 }
 
-/// What is done about a result that does not meet its rules.
+/// What the engine does about a result that fails its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultRemedy {
-    /// It is sent back to whoever made it, with what was found.
+    /// Send the result back to its actor with the evidence.
     Fix,
-    /// It is begun anew with another strategy.
+    /// Go back to strategize for another strategy.
     Revert,
 }
 
-/// How often in a row a result is sent back by itself because rules are not met.
+/// Most consecutive automatic fixes of a result that fails its rules.
 pub const MAX_FIXES: u32 = 3;
 
-/// Automatic reversions per plan.
+/// Most automatic reversions per plan.
 pub const MAX_AUTOMATIC_REVERSIONS: u32 = 3;
 
-/// Where a plan comes from.
+/// How a plan was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanOrigin {
-    /// Somebody used an action or gave a goal.
+    /// From an action or a goal.
     Use,
-    /// It takes back what another landed.
+    /// It undoes what another plan landed.
     UndoOf(PlanId),
-    /// It is what another could not land.
+    /// It holds the part of a result that another plan left unlanded.
     RestOf(PlanId),
 }
 
-/// A signature on a result.
+/// A signature over one result. A different result makes it void.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// What exactly was signed.
+    /// Digest of the signed result and landing options.
     pub content: Digest,
-    /// How it shall arrive.
-    #[serde(default, skip_serializing_if = "LandingOptions::is_default")]
-    pub how: LandingOptions,
-    /// The wordings of the rules in force when it was signed.
+    /// How the result lands.
+    #[serde(
+        rename = "how",
+        default,
+        skip_serializing_if = "LandingOptions::is_default"
+    )]
+    pub options: LandingOptions,
+    /// The rule revisions in force when it was signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleRef>,
-    /// What its targets were at.
+    /// Commits of the targets when it was signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tips: Vec<ResourceCommit>,
-    /// On whose word.
     pub by: Caller,
-    /// Given by this profile instead of a person.
+    /// Set if this profile approved instead of a person.
     pub by_profile: Option<Profile>,
-    /// Given by `apply` for the landing it began: how that was to arrive says nothing about the next one.
+    /// Given by `apply` for one landing. Its landing options do not carry over to the next landing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
-    /// When.
     pub at: Timestamp,
 }
 
-/// A rule set aside.
+/// A rule waived for one plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleWaiver {
-    /// Which wording of which rule.
+    /// The waived revision. A changed rule needs a new waiver.
     pub rule: RuleRef,
-    /// By whom.
     pub by: Caller,
-    /// Why.
     pub reason: ErasableText,
-    /// When.
     pub at: Timestamp,
 }
 
-/// The last time a verb was carried out.
+/// The last completion of a verb.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompletedCommand {
-    /// When.
     pub at: Timestamp,
-    /// On whose word.
     pub by: Caller,
-    /// Under which epoch, where the verb has one.
+    /// Set for verbs that need an epoch.
     pub epoch: Option<Epoch>,
 }
 
 impl Plan {
-    /// The phase it is in.
     pub fn phase(&self) -> Phase {
         self.stage.phase()
     }
 
-    /// The number of the current entry into its phase; with plan and phase, the run key.
+    /// Returns how often the phase was entered. Together with plan and phase this is the run key.
     pub fn entry_number(&self, phase: Phase) -> u32 {
         self.entries.get(&phase).copied().unwrap_or(0)
     }
 
-    /// Does the holder with this authority have it?
+    /// Returns whether the holder of this epoch holds the plan.
     pub fn is_held_by(&self, epoch: Epoch) -> bool {
         let holder = self.stage.holder();
         holder.is_some_and(|holder| holder.epoch == epoch)
     }
 
-    /// Past the point of no return: a stored intent is neither landed nor withdrawn.
+    /// Returns whether the plan is past the point of no return: its stored landing intent is
+    /// neither landed nor withdrawn.
     pub fn is_prepared(&self) -> bool {
         self.stage.intent().is_some()
     }
 
-    /// The projects its resources belong to, each once, by name.
+    /// Returns the projects of the plan's resources, sorted by name.
     pub fn projects(&self) -> BTreeSet<&QualifiedName> {
         self.resources
             .iter()
@@ -285,26 +279,29 @@ impl Plan {
             .collect()
     }
 
-    /// The resource that its results and moves call so.
+    /// Finds a resource by its name in results and moves, `<project>/<resource>`.
     pub fn resource(&self, name: &str) -> Option<&PlanResource> {
         self.resources.iter().find(|resource| resource.name == name)
     }
 
-    /// Does it land on anything? If not, its report is its result and needs no approval.
+    /// Returns whether the plan lands on anything. If not, its report is the result and needs no
+    /// approval.
     pub fn has_targets(&self) -> bool {
         !self.resources.is_empty() && !self.read_only
     }
 
-    /// May this step happen without a person? Whoever asked for a strategy wants to see it first.
+    /// Returns whether the step needs no person. If a strategy was requested, a person reviews it
+    /// before execute under any profile.
     pub fn allows_unattended(&self, step: AutomationStep) -> bool {
         let needs_strategy_review = self.strategy_wanted && step == AutomationStep::StartExecute;
         self.profile.allows_unattended(step) && !needs_strategy_review
     }
 
-    /// From when on the engine can take it further without a person; never while somebody works.
+    /// Returns the earliest time at which the engine can advance the plan without a person. `None`
+    /// if the plan is held, final or waiting for a person.
     pub fn due_at(&self) -> Option<Timestamp> {
         if let Some(question) = self.stage.question() {
-            // Nobody needs to answer any more once its time is over.
+            // The engine expires a question at its deadline, without a person.
             return question.deadline;
         }
         if self.needs_person() || self.stage.is_final() || self.stage.holder().is_some() {
@@ -314,12 +311,12 @@ impl Plan {
         Some(queued.map_or(self.updated_at, QueueEntry::due_at))
     }
 
-    /// How an actor is started, where that was known at use.
+    /// Returns how an actor is started, if that was known at creation.
     pub fn actor_definition(&self, actor: &QualifiedName) -> Option<&ActorDefinition> {
         self.definitions.iter().find(|one| one.name == *actor)
     }
 
-    /// Who works in a phase; nobody brings a result in but the engine itself.
+    /// Returns the actor of a phase. Apply has none: the engine lands results itself.
     pub fn actor_for_phase(&self, phase: Phase) -> Option<&QualifiedName> {
         match phase {
             Phase::Strategize => Some(&self.actors.strategy),
@@ -328,7 +325,7 @@ impl Plan {
         }
     }
 
-    /// A person has to do something before it goes on.
+    /// Returns whether the plan waits for a person.
     pub fn needs_person(&self) -> bool {
         match &self.stage {
             PlanStage::Strategize(work) => match work {
@@ -358,14 +355,15 @@ impl Plan {
         }
     }
 
-    /// Why its profile does not land its result, although it lands others.
+    /// Returns why this result needs a person to land it, although the profile lands others
+    /// automatically.
     pub fn manual_landing_reason(&self) -> Option<ManualLandingReason> {
-        let needed = self.result.as_ref()?.manual_landing_reason()?;
+        let reason = self.result.as_ref()?.manual_landing_reason()?;
         self.allows_unattended(AutomationStep::Apply)
-            .then_some(needed)
+            .then_some(reason)
     }
 
-    /// Will the engine take a finished result into apply by itself?
+    /// Returns whether the engine moves a finished result into apply without a person.
     pub fn lands_automatically(&self) -> bool {
         if self.has_targets() {
             self.allows_unattended(AutomationStep::Apply) && self.manual_landing_reason().is_none()
@@ -375,8 +373,8 @@ impl Plan {
         }
     }
 
-    /// What the next holder finds in its sandboxes; another base is looked up where it is to start
-    /// afresh.
+    /// Sets where the next holder's sandboxes start. [`SandboxStartPoint::Afresh`] also clears the
+    /// bases, so that the next holder looks them up again.
     pub(crate) fn set_sandbox_start(&mut self, start: SandboxStartPoint) {
         if self.resources.is_empty() {
             return;
@@ -384,69 +382,71 @@ impl Plan {
         if start == SandboxStartPoint::Afresh {
             self.bases.clear();
         }
-        self.entrance = SandboxPreparation {
+        self.sandbox_preparation = SandboxPreparation {
             start,
             ..SandboxPreparation::default()
         };
     }
 
-    /// The commit that work on a resource starts from, once somebody looked.
+    /// Returns the base commit of a resource, once it is recorded.
     pub fn base_commit(&self, resource: &str) -> Option<&str> {
         let base = self.bases.iter().find(|base| base.resource == resource);
         base.map(|base| base.commit.as_str())
     }
 
-    /// Why its signature no longer counts under these rules, if it does not.
+    /// Returns why the approval does not count under these rules, or `None` if it does.
     pub fn approval_void_reason(&self, rules: &[RuleRef]) -> Option<String> {
         let approval = self.approval.as_ref()?;
         if self.valid_approval().is_none() {
-            return Some("the result has changed since it was signed".to_owned());
+            return Some("the result changed after it was approved".to_owned());
         }
         let added = rules.iter().find(|rule| !approval.rules.contains(rule));
-        let gone = approval.rules.iter().find(|rule| !rules.contains(rule));
-        match (added, gone) {
-            (Some(rule), _) => Some(format!("rule {rule} was added or reworded since")),
-            (None, Some(rule)) => Some(format!("rule {rule} was removed since")),
+        let removed = approval.rules.iter().find(|rule| !rules.contains(rule));
+        match (added, removed) {
+            (Some(rule), _) => Some(format!(
+                "rule {rule} was added or changed after the approval"
+            )),
+            (None, Some(rule)) => Some(format!("rule {rule} was removed after the approval")),
             (None, None) => None,
         }
     }
 
-    /// The rules about its result that are not met and that nobody set aside.
+    /// Returns the rules that the result fails and that are not waived.
     pub fn unmet_rules(&self) -> impl Iterator<Item = &UnmetRule> {
         self.unmet.iter().filter(|unmet| {
-            let mut waived = self.waivers.iter();
-            !waived.any(|waiver| waiver.rule == unmet.rule)
+            let mut waivers = self.waivers.iter();
+            !waivers.any(|waiver| waiver.rule == unmet.rule)
         })
     }
 
-    /// Its result does not meet its rules, and nothing more is done about that by itself.
+    /// Returns whether the result fails its rules and the engine has no automatic remedy left.
     pub fn is_stuck_on_rules(&self) -> bool {
         let complete = matches!(self.stage, PlanStage::Execute(WorkState::Complete));
         complete && self.unmet_rules().next().is_some() && self.automatic_remedy().is_none()
     }
 
-    /// What the engine does by itself about a result that does not meet its rules.
+    /// Returns what the engine does without a person about a result that fails its rules.
     pub fn automatic_remedy(&self) -> Option<ResultRemedy> {
         let PlanStage::Execute(WorkState::Complete) = self.stage else {
             return None;
         };
         self.unmet_rules().next()?;
-        let fixes = self.allows_unattended(AutomationStep::Revise) && self.fixes < MAX_FIXES;
-        let reverts = self.allows_unattended(AutomationStep::Revert)
+        let can_fix = self.allows_unattended(AutomationStep::Revise) && self.fixes < MAX_FIXES;
+        let can_revert = self.allows_unattended(AutomationStep::Revert)
             && self.automatic_reversions < MAX_AUTOMATIC_REVERSIONS;
-        match (fixes, reverts) {
+        match (can_fix, can_revert) {
             (true, _) => Some(ResultRemedy::Fix),
             (false, true) => Some(ResultRemedy::Revert),
             (false, false) => None,
         }
     }
 
-    /// The signature, if it is on the result as it stands.
+    /// Returns the approval if it covers the current result.
     pub fn valid_approval(&self) -> Option<&Approval> {
         let result = self.result.as_ref()?;
         self.approval
             .as_ref()
-            .filter(|approval| approval.content == result.digest(&approval.how))
+            .filter(|approval| approval.content == result.digest(&approval.options))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Profiles: where the engine stops and asks.
+//! Profiles: where the engine stops and asks a person.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,40 +9,36 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// A person starts everything.
+    /// A person starts every phase.
     Manual,
-    /// Strategy goes by itself; a person starts execution and applies.
+    /// Strategizes automatically; a person starts execute and apply.
     Supervised,
-    /// Everything goes by itself up to the review of the result.
+    /// Runs automatically up to the review of the result.
     #[default]
     Review,
-    /// Everything goes by itself while every gate holds.
+    /// Runs automatically through apply while every gate holds.
     Auto,
 }
 
-/// What a profile lets happen without a person.
+/// A step that a profile may allow without a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutomationStep {
-    /// Start the strategize phase.
     StartStrategize,
-    /// Move a finished strategy into execute.
     StartExecute,
-    /// Bring the result in.
+    /// Land the result.
     Apply,
-    /// Send a result that fails its rules back to the agent.
     Revise,
-    /// Go back to strategize.
     Revert,
-    /// Try again after a passing error.
+    /// Retry after a transient error.
     Retry,
 }
 
 impl Profile {
-    /// All profiles, most careful first.
+    /// Most careful first.
     pub const ALL: [Self; 4] = [Self::Manual, Self::Supervised, Self::Review, Self::Auto];
 
-    /// As it is stored and shown.
+    /// Returns the name as stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Manual => "manual",
@@ -52,7 +48,7 @@ impl Profile {
         }
     }
 
-    /// One sentence for people.
+    /// Returns a one-line description for people.
     pub fn description(self) -> &'static str {
         match self {
             Self::Manual => "asks before strategize, execute and apply; never retries by itself",
@@ -62,7 +58,6 @@ impl Profile {
         }
     }
 
-    /// May this step happen without a person?
     pub fn allows_unattended(self, step: AutomationStep) -> bool {
         match self {
             Self::Manual => false,
@@ -84,7 +79,7 @@ impl Profile {
         }
     }
 
-    /// Does an approval outlive a merge with a target that moved?
+    /// Returns whether an approval stays valid if its target moved and the result is merged.
     pub fn approval_survives_merge(self) -> bool {
         match self {
             Self::Manual => false,
@@ -99,22 +94,21 @@ impl fmt::Display for Profile {
     }
 }
 
-/// Why a text is not a profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no profile: use manual, supervised, review or auto")]
+#[error("`{text}` is not a profile: use manual, supervised, review or auto")]
 pub struct ParseProfileError {
-    given: String,
+    text: String,
 }
 
 impl FromStr for Profile {
     type Err = ParseProfileError;
 
-    fn from_str(given: &str) -> Result<Self, ParseProfileError> {
+    fn from_str(text: &str) -> Result<Self, ParseProfileError> {
         Self::ALL
             .into_iter()
-            .find(|profile| profile.as_str() == given)
+            .find(|profile| profile.as_str() == text)
             .ok_or_else(|| ParseProfileError {
-                given: given.to_owned(),
+                text: text.to_owned(),
             })
     }
 }

@@ -1,8 +1,8 @@
-//! Projects: what plans work on. A name with resources, each a directory on one host.
+//! Projects: a name for one or more resources, each a directory on one host.
 //!
-//! A plan freezes which resources it works on and on which branch ([`PlanResource`]). Where a
-//! resource lies is not frozen: it is read from the project when it is needed, so that a resource
-//! that moved can be linked anew under living plans. Nothing here looks at a file system.
+//! A plan freezes its resources and their branches ([`PlanResource`]), but not their locations. A
+//! location is read from the project when needed, so that a moved resource can be relinked under
+//! unfinished plans. Nothing here reads the file system.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,24 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Caller, QualifiedName, Timestamp};
 
-/// Longest id of a host.
 const MAX_HOST_ID_LENGTH: usize = 128;
-/// Longest name of a resource.
 const MAX_RESOURCE_NAME_LENGTH: usize = 64;
-/// Longest path, in bytes; what operating systems take.
+/// The limit of common operating systems.
 const MAX_PATH_BYTES: usize = 4096;
-/// Longest name of a branch, in bytes; what file systems take for a file that is named like it.
+/// The longest file name of common file systems. Git stores a branch as a file.
 const MAX_BRANCH_BYTES: usize = 255;
-/// Where branches are.
 const BRANCH_REF_PREFIX: &str = "refs/heads/";
 
-/// A machine on which resources lie.
+/// A machine that holds resources.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostId(String);
 
 impl HostId {
-    /// As it is stored and shown.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -37,11 +33,11 @@ impl HostId {
 impl FromStr for HostId {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        let fits = (1..=MAX_HOST_ID_LENGTH).contains(&given.len())
-            && given.bytes().all(|byte| byte.is_ascii_graphic());
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fits = (1..=MAX_HOST_ID_LENGTH).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic());
         if fits {
-            Ok(Self(given.to_owned()))
+            Ok(Self(text.to_owned()))
         } else {
             Err(format!(
                 "a host id has 1 to {MAX_HOST_ID_LENGTH} printable ASCII characters without spaces"
@@ -53,8 +49,8 @@ impl FromStr for HostId {
 impl TryFrom<String> for HostId {
     type Error = String;
 
-    fn try_from(given: String) -> Result<Self, String> {
-        given.parse()
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
@@ -70,13 +66,12 @@ impl fmt::Display for HostId {
     }
 }
 
-/// The name of a resource within its project.
+/// The name of a resource, unique within its project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceName(String);
 
 impl ResourceName {
-    /// As it is stored and shown.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -85,17 +80,17 @@ impl ResourceName {
 impl FromStr for ResourceName {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        let fits = (1..=MAX_RESOURCE_NAME_LENGTH).contains(&given.len())
-            && !given.starts_with(['.', '-'])
-            && given.bytes().all(|byte| {
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fits = (1..=MAX_RESOURCE_NAME_LENGTH).contains(&text.len())
+            && !text.starts_with(['.', '-'])
+            && text.bytes().all(|byte| {
                 byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)
             });
         if fits {
-            Ok(Self(given.to_owned()))
+            Ok(Self(text.to_owned()))
         } else {
             Err(format!(
-                "the name of a resource has 1 to {MAX_RESOURCE_NAME_LENGTH} lower-case letters, digits, \
+                "a resource name has 1 to {MAX_RESOURCE_NAME_LENGTH} lower-case letters, digits, \
                  `-`, `_` and `.`, and starts with neither `.` nor `-`"
             ))
         }
@@ -105,8 +100,8 @@ impl FromStr for ResourceName {
 impl TryFrom<String> for ResourceName {
     type Error = String;
 
-    fn try_from(given: String) -> Result<Self, String> {
-        given.parse()
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
@@ -122,33 +117,31 @@ impl fmt::Display for ResourceName {
     }
 }
 
-/// Where a resource lies on its host.
+/// The location of a resource on its host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum ResourcePlace {
-    /// A checkout.
+    /// A git checkout.
     Git {
-        /// Its absolute path.
+        /// Absolute.
         path: String,
-        /// The branch plans land on, by its full name, as in `refs/heads/main`.
+        /// Full name of the branch that plans land on, such as `refs/heads/main`.
         branch: String,
     },
-    /// A plain directory.
     Dir {
-        /// Its absolute path.
+        /// Absolute.
         path: String,
     },
 }
 
 impl ResourcePlace {
-    /// Its absolute path.
     pub fn path(&self) -> &str {
         match self {
             Self::Git { path, .. } | Self::Dir { path } => path,
         }
     }
 
-    /// The branch plans land on, if there are branches.
+    /// The branch that plans land on. `None` for a plain directory.
     pub fn branch(&self) -> Option<&str> {
         match self {
             Self::Git { branch, .. } => Some(branch),
@@ -156,7 +149,6 @@ impl ResourcePlace {
         }
     }
 
-    /// What sort of place.
     pub fn kind(&self) -> ResourceKind {
         match self {
             Self::Git { .. } => ResourceKind::Git,
@@ -164,7 +156,7 @@ impl ResourcePlace {
         }
     }
 
-    /// What is wrong with it as it is written. Whether it exists is for others to see.
+    /// Checks the syntax of path and branch. Does not check whether they exist.
     pub(crate) fn check_syntax(&self) -> Result<(), &'static str> {
         let path = self.path();
         if path.is_empty() {
@@ -174,7 +166,7 @@ impl ResourcePlace {
             return Err("its path is not absolute");
         }
         if path.contains('\0') {
-            return Err("its path holds a NUL");
+            return Err("its path contains a NUL");
         }
         if path.len() > MAX_PATH_BYTES {
             return Err("its path is longer than 4096 bytes");
@@ -182,46 +174,42 @@ impl ResourcePlace {
         self.branch().map_or(Ok(()), check_branch)
     }
 
-    /// The same directory, whatever sort of resource it is said to be. Two resources there would
-    /// land in each other's files.
+    /// Returns whether both are the same directory, whatever their kinds. Two resources in one
+    /// directory would overwrite each other's files.
     fn is_same_directory(&self, other: &Self) -> bool {
         let trimmed = |place: &Self| place.path().trim_end_matches('/').to_owned();
         trimmed(self) == trimmed(other)
     }
 }
 
-/// What git itself would refuse, so that it is said before anything is stored.
+/// Refuses branch names that git refuses, before they are stored.
 fn check_branch(branch: &str) -> Result<(), &'static str> {
     let Some(short) = branch.strip_prefix(BRANCH_REF_PREFIX) else {
         return Err("its branch is not a full name such as refs/heads/main");
     };
-    let odd_character = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
-    let odd_part = |part: &str| {
+    let invalid_character = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
+    let invalid_part = |part: &str| {
         part.is_empty() || part.starts_with('.') || part.ends_with('.') || part.ends_with(".lock")
     };
     if branch.len() > MAX_BRANCH_BYTES
-        || short.contains(odd_character)
+        || short.contains(invalid_character)
         || short.contains("..")
         || short.contains("@{")
-        || short.split('/').any(odd_part)
+        || short.split('/').any(invalid_part)
     {
-        return Err("its branch is no name that git takes");
+        return Err("its branch is not a valid git branch name");
     }
     Ok(())
 }
 
-/// Sorts of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResourceKind {
-    /// A checkout with a branch.
     Git,
-    /// A plain directory.
     Dir,
 }
 
 impl ResourceKind {
-    /// As it is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -236,46 +224,39 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// One thing a project's plans work on.
+/// A directory that a project's plans work on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Resource {
-    /// Its name within the project.
     pub name: ResourceName,
-    /// The host it lies on.
     pub host: HostId,
-    /// Where it lies there.
     pub place: ResourcePlace,
 }
 
 impl Resource {
-    /// The same directory of the same host.
+    /// Returns whether both are the same directory on the same host.
     pub(crate) fn shares_place_with(&self, other: &Self) -> bool {
         self.host == other.host && self.place.is_same_directory(&other.place)
     }
 }
 
-/// A project as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
-    /// Its name.
     pub name: QualifiedName,
-    /// What its plans work on, by name.
+    /// Sorted by name.
     pub resources: Vec<Resource>,
-    /// Set while none of its plans may start to work.
+    /// Set while the project's plans must not start work.
     pub paused: Option<ProjectPause>,
-    /// When it was created.
     pub created_at: Timestamp,
 }
 
 impl Project {
-    /// The resource of that name.
     pub fn resource(&self, name: &ResourceName) -> Option<&Resource> {
         self.resources
             .iter()
             .find(|resource| resource.name == *name)
     }
 
-    /// What a plan that uses the project works on.
+    /// Returns the resources as a new plan freezes them.
     pub fn freeze_resources(&self) -> impl Iterator<Item = PlanResource> {
         self.resources.iter().map(|resource| PlanResource {
             name: format!("{}/{}", self.name, resource.name),
@@ -287,52 +268,46 @@ impl Project {
     }
 }
 
-/// That a project is paused.
+/// When and by whom a project was paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectPause {
-    /// Since when.
     pub at: Timestamp,
-    /// By whom.
     pub by: Caller,
 }
 
-/// A resource as a plan froze it when it was made.
+/// A resource as frozen into a plan at creation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlanResource {
-    /// What it is called in the plan's results and moves: `<project>/<resource>`, with the project
-    /// as people write it.
+    /// Name in the plan's results and moves: `<project>/<resource>`, without the `local/`
+    /// namespace.
     pub name: String,
-    /// Its project.
     pub project: QualifiedName,
-    /// Its name within the project.
     pub resource: ResourceName,
-    /// What sort.
     pub kind: ResourceKind,
-    /// The full name of the branch the plan lands on, if there are branches.
+    /// Full name of the branch that the plan lands on. `None` for a plain directory.
     pub target: Option<String>,
 }
 
-/// How the resources a project has differ from those it was to be created with.
+/// How an existing project's resources differ from the requested ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProjectDifference {
-    /// Those it does not have.
+    /// Requested, but not in the project.
     pub missing: Vec<ResourceName>,
-    /// Those it has that were not asked for.
+    /// In the project, but not requested.
     pub unexpected: Vec<ResourceName>,
-    /// Those that lie elsewhere.
+    /// In the project at another location.
     pub relocated: Vec<ResourceName>,
 }
 
 impl ProjectDifference {
-    /// From what a project has to what was asked for.
-    pub(crate) fn between(has: &[Resource], asked: &[Resource]) -> Self {
+    pub(crate) fn between(existing: &[Resource], requested: &[Resource]) -> Self {
         let same_name = |one: &Resource, among: &[Resource]| {
             let found = among.iter().find(|other| other.name == one.name);
             found.cloned()
         };
         let mut difference = Self::default();
-        for resource in asked {
-            match same_name(resource, has) {
+        for resource in requested {
+            match same_name(resource, existing) {
                 None => difference.missing.push(resource.name.clone()),
                 Some(found) if found != *resource => {
                     difference.relocated.push(resource.name.clone());
@@ -340,15 +315,14 @@ impl ProjectDifference {
                 Some(_) => {}
             }
         }
-        for resource in has {
-            if same_name(resource, asked).is_none() {
+        for resource in existing {
+            if same_name(resource, requested).is_none() {
                 difference.unexpected.push(resource.name.clone());
             }
         }
         difference
     }
 
-    /// There is none.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -361,13 +335,13 @@ impl fmt::Display for ProjectDifference {
             quoted.join(", ")
         };
         let mut parts = Vec::new();
-        for (what, names) in [
+        for (label, names) in [
             ("without", &self.missing),
             ("also with", &self.unexpected),
-            ("with another place for", &self.relocated),
+            ("with another location for", &self.relocated),
         ] {
             if !names.is_empty() {
-                parts.push(format!("{what} {}", listed(names)));
+                parts.push(format!("{label} {}", listed(names)));
             }
         }
         f.write_str(&parts.join(", "))
@@ -379,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_resources_read_back_what_they_show() {
+    fn hosts_and_resources_parse_what_they_display() {
         let host: HostId = "laptop:4f~/!".parse().unwrap();
         assert_eq!(host.to_string().parse::<HostId>().unwrap(), host);
         let name: ResourceName = "_code-2.0".parse().unwrap();
@@ -389,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_hosts_and_resources_are_refused() {
+    fn invalid_hosts_and_resources_are_refused() {
         for bad in ["", "a b", "ä", "a\n", "\u{7f}", &"x".repeat(129)] {
             assert!(bad.parse::<HostId>().is_err(), "{bad:?}");
         }
@@ -401,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_absolute_and_its_branch_one_that_git_takes() {
+    fn a_location_needs_an_absolute_path_and_a_valid_branch() {
         let dir = |path: &str| ResourcePlace::Dir { path: path.into() }.check_syntax();
         let git = |branch: &str| {
             let path = "/src".into();

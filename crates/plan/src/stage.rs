@@ -1,8 +1,8 @@
-//! Where a plan stands: phase and state in one value, each state carrying what exists in it.
+//! The phase and state of a plan in one value. Each state carries its own data.
 //!
-//! The shape makes illegal pairs unwritable: only strategize and execute can be `complete`, only
-//! apply can be `constrained`, `applied` or hold an intent. When a lease expires is not here but in
-//! a row of its own, because a renewal is not an event.
+//! Illegal pairs cannot be written: only strategize and execute can be `complete`, and only apply
+//! can be `constrained`, `applied` or hold an intent. The lease expiry is not here but in its own
+//! row, because a renewal is not an event.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,15 +14,13 @@ use crate::{
     Caller, Digest, Epoch, ErasableText, LandingOptions, Phase, ResourceCommit, Timestamp,
 };
 
-/// Phase and state.
+/// The phase of a plan and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "phase", content = "state")]
 pub enum PlanStage {
-    /// Deciding what to do.
     Strategize(WorkState),
-    /// Doing it.
     Execute(WorkState),
-    /// Bringing it in.
+    /// Landing the result.
     Apply(ApplyState),
 }
 
@@ -30,17 +28,16 @@ pub enum PlanStage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkState {
-    /// May be claimed.
+    /// Can be claimed.
     Queued(QueueEntry),
-    /// One holder works.
+    /// A holder has the lease.
     Processing(LeaseHolder),
-    /// A person must answer.
+    /// Waits for a person's answer.
     AwaitingInput(PlanQuestion),
-    /// The result is in.
+    /// The holder submitted its result.
     Complete,
-    /// Halted, recoverable.
+    /// Stopped by an error; can be retried.
     Errored(PlanFailure),
-    /// Final.
     Cancelled(PlanEnding),
 }
 
@@ -48,101 +45,86 @@ pub enum WorkState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplyState {
-    /// May be claimed; with an intent, only to resolve it.
+    /// Can be claimed. With an intent, only to finish or withdraw the landing.
     Queued(QueueEntry, Option<LandingIntent>),
-    /// One holder works; with an intent, past the point of no return.
+    /// A holder has the lease. With an intent, the plan is past the point of no return.
     Processing(LeaseHolder, Option<LandingIntent>),
-    /// A person must answer; with an intent, what became of the change.
+    /// Waits for a person's answer. With an intent, the question is what to do with a removed
+    /// change.
     AwaitingInput(PlanQuestion, Option<LandingIntent>),
-    /// Halted, recoverable, targets untouched.
+    /// Stopped by an error; can be retried. Targets are unchanged.
     Errored(PlanFailure),
-    /// Cannot land as it is; recoverable, targets untouched.
+    /// Cannot land as it is; can be retried. Targets are unchanged.
     Constrained(LandingConstraint),
-    /// Final: every target has the change.
+    /// Every target has the change.
     Applied(PlanEnding),
-    /// Final.
     Cancelled(PlanEnding),
 }
 
-/// Waiting to be claimed.
+/// A plan's wait for a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueEntry {
-    /// Since when.
     pub since: Timestamp,
-    /// Not before, after an automatic retry.
+    /// Earliest claim by a worker, set by an automatic retry.
     pub retry_at: Option<Timestamp>,
 }
 
 impl QueueEntry {
-    /// The moment from which it may be claimed.
+    /// Returns the time from which a worker can claim the plan.
     pub fn due_at(&self) -> Timestamp {
         self.retry_at.unwrap_or(self.since)
     }
 }
 
-/// The one that works, as the events know it.
+/// The holder of a plan's lease, as recorded in events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseHolder {
-    /// The name the holder gave itself.
+    /// Name that the holder gave itself.
     pub owner: String,
-    /// Its authority.
     pub epoch: Epoch,
-    /// Since when.
     pub since: Timestamp,
 }
 
-/// A question to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanQuestion {
-    /// What is asked.
     pub text: ErasableText,
-    /// By which epoch.
+    /// The epoch of the holder that asked.
     pub epoch: Epoch,
-    /// When.
     pub asked_at: Timestamp,
-    /// Given up at this moment if nobody answered.
+    /// Time at which the question expires. `None` waits forever.
     pub deadline: Option<Timestamp>,
 }
 
-/// Why work halted.
+/// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFailure {
-    /// What sort of failure.
     pub category: FailureCategory,
-    /// What happened, for people.
+    /// Shown to people.
     pub message: ErasableText,
-    /// Under which epoch.
     pub epoch: Epoch,
-    /// When.
     pub at: Timestamp,
 }
 
-/// Sorts of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCategory {
-    /// Passing: network, overload; worth trying again.
+    /// Network error or overload; worth a retry.
     Transient,
-    /// It took too long.
     Timeout,
-    /// The agent itself failed.
     Actor,
-    /// The strategy cannot work.
     Strategy,
-    /// A tool, repository or file is not as needed.
+    /// A tool, repository or file is missing or unusable.
     Resource,
-    /// A limit on money, tokens, time or attempts was reached.
     Budget,
-    /// Nobody answered in time.
+    /// A question expired without an answer.
     Unanswered,
-    /// Its workers vanished too often.
+    /// Workers died too often during the phase.
     Lost,
-    /// A defect of Planwright.
+    /// A bug in Planwright.
     Internal,
 }
 
 impl FailureCategory {
-    /// Every category.
     pub const ALL: [Self; 9] = [
         Self::Transient,
         Self::Timeout,
@@ -155,7 +137,7 @@ impl FailureCategory {
         Self::Internal,
     ];
 
-    /// As it is typed and shown.
+    /// Returns the name as typed and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -170,7 +152,7 @@ impl FailureCategory {
         }
     }
 
-    /// Is the same strategy worth another try without a person?
+    /// Returns whether the engine may retry without a person.
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Transient | Self::Timeout)
     }
@@ -185,86 +167,83 @@ impl fmt::Display for FailureCategory {
 impl FromStr for FailureCategory {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|category| category.as_str() == given)
+            .find(|category| category.as_str() == text)
             .ok_or_else(|| {
                 let known: Vec<_> = Self::ALL.iter().map(|category| category.as_str()).collect();
-                format!("`{given}` is no category: use one of {}", known.join(", "))
+                format!(
+                    "`{text}` is not a category: use one of {}",
+                    known.join(", ")
+                )
             })
     }
 }
 
-/// What is about to be done to the targets, stored before it is done.
+/// The planned changes to the targets, stored before the first target changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandingIntent {
-    /// One move per resource; none for a plan without resources.
+    /// One move per changed resource; empty for a plan without targets.
     pub moves: Vec<RefMove>,
-    /// A person's word that the change landed although a target no longer shows it.
+    /// The person who confirmed that the change landed, although a target no longer has it.
     pub vouched: Option<Caller>,
 }
 
-/// One target's move.
+/// The planned move of one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefMove {
-    /// The plan's resource.
+    /// Name of the plan's resource.
     pub resource: String,
-    /// The target.
+    /// The ref to move.
     #[serde(rename = "ref")]
     pub target: String,
-    /// What it points to before.
+    /// Commit before the move.
     pub old: String,
-    /// What it shall point to.
+    /// Commit after the move.
     pub new: String,
-    /// The commit the result was merged with, where that is not `old`: a new branch points to nothing yet,
-    /// and a working tree has no ref.
+    /// The commit the result was merged with, if it is not `old`. A new branch points to nothing
+    /// yet, and a working tree has no ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onto: Option<String>,
 }
 
 impl RefMove {
-    /// The commit the result was merged with: what it changes is what differs from that.
+    /// Returns the commit the result was merged with. The landed change is the difference from it.
     pub fn merge_parent(&self) -> &str {
         self.onto.as_deref().unwrap_or(&self.old)
     }
 }
 
-/// Why a result cannot land as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandingConstraint {
-    /// What sort of obstacle.
     pub kind: ConstraintKind,
-    /// What happened, for people.
+    /// Shown to people.
     pub message: ErasableText,
-    /// The paths concerned.
+    /// Affected paths.
     pub paths: Vec<TreePath>,
-    /// The commits concerned.
+    /// Conflicting commits on the target.
     pub commits: Vec<String>,
-    /// Under which epoch.
     pub epoch: Epoch,
-    /// When.
     pub at: Timestamp,
 }
 
-/// Sorts of obstacle.
+/// What prevents a landing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConstraintKind {
-    /// Somebody else changed the same lines.
+    /// The target changed the same lines.
     Conflict,
-    /// A rule fails on the merged tree.
     Gate,
-    /// The person has local edits in affected paths.
+    /// The checkout has local edits in affected paths.
     LocalEdits,
-    /// A rebase, bisect or the like is in progress.
+    /// A git operation such as a rebase or bisect is in progress.
     OperationInProgress,
-    /// What was approved is not what would land.
+    /// The approved result differs from what would land.
     ApprovalVoid,
 }
 
 impl ConstraintKind {
-    /// Every kind.
     pub const ALL: [Self; 5] = [
         Self::Conflict,
         Self::Gate,
@@ -273,7 +252,7 @@ impl ConstraintKind {
         Self::ApprovalVoid,
     ];
 
-    /// As it is typed and shown.
+    /// Returns the name as typed and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Conflict => "conflict",
@@ -288,95 +267,88 @@ impl ConstraintKind {
 impl FromStr for ConstraintKind {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|kind| kind.as_str() == given)
+            .find(|kind| kind.as_str() == text)
             .ok_or_else(|| {
                 let known: Vec<_> = Self::ALL.iter().map(|kind| kind.as_str()).collect();
                 format!(
-                    "`{given}` is no kind of constraint: use one of {}",
+                    "`{text}` is not a kind of constraint: use one of {}",
                     known.join(", ")
                 )
             })
     }
 }
 
-/// How a plan ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanEnding {
-    /// When.
     pub at: Timestamp,
-    /// By whom.
     pub by: Caller,
-    /// Why, where somebody said so.
     pub reason: Option<ErasableText>,
 }
 
-/// What a finished execute left: the content an approval signs.
+/// The result of an execute phase. An approval signs its digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultContent {
-    /// The report of a plan that changes nothing, or a summary.
+    /// A summary, or the whole result of a plan that changes nothing.
     pub report: Option<ErasableText>,
-    /// One per resource.
     pub trees: Vec<ResultTree>,
 }
 
 impl ResultContent {
-    /// What an approval of this content signs, arriving like this.
+    /// Returns the digest that an approval signs for this result and these landing options.
     pub fn digest(&self, options: &LandingOptions) -> Digest {
         let parts = self.trees.iter().flat_map(|tree| {
             [&tree.resource, &tree.target, &tree.base, &tree.tree].map(String::as_bytes)
         });
         let encoded_options = (!options.is_default())
-            .then(|| serde_json::to_vec(options).expect("BUG: how to land always encodes"));
+            .then(|| serde_json::to_vec(options).expect("BUG: landing options always encode"));
         Digest::hash_parts(parts.chain(encoded_options.as_deref()))
     }
 
-    /// Why no profile lands it, and a person has to.
+    /// Returns why only a person can land the result, under any profile.
     pub fn manual_landing_reason(&self) -> Option<ManualLandingReason> {
-        let any = |is_so: fn(&ResultTree) -> bool| self.trees.iter().any(is_so);
+        let any = |matches: fn(&ResultTree) -> bool| self.trees.iter().any(matches);
         if any(|tree| !tree.ignored.forced.is_empty()) {
             return Some(ManualLandingReason::IgnoredFiles);
         }
         any(|tree| tree.changes_settings).then_some(ManualLandingReason::Settings)
     }
 
-    /// Did the work change nothing, as far as that is known?
+    /// Returns whether no tree changed. A tree whose changes were not counted counts as changed.
     pub fn is_empty(&self) -> bool {
         self.trees.iter().all(|tree| tree.changes == Some(0))
     }
 }
 
-/// The result on one resource.
+/// The result for one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultTree {
-    /// The plan's resource.
+    /// Name of the plan's resource.
     pub resource: String,
-    /// The ref it shall land on.
+    /// The ref it lands on.
     pub target: String,
-    /// The commit it starts from.
     pub base: String,
-    /// The tree it ends in.
+    /// Id of the resulting git tree.
     pub tree: String,
-    /// How many paths differ, where somebody counted.
+    /// Number of changed paths, if counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
-    /// What became of files that git ignores.
     #[serde(default, skip_serializing_if = "IgnoredPaths::is_empty")]
     pub ignored: IgnoredPaths,
-    /// It changes how plans work on the repository from now on.
+    /// The result changes `planwright.yaml` or `.worktreeinclude`, which control later plans.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_settings: bool,
 }
 
-/// What of a result only a person lands, whatever the profile.
+/// Why only a person can land a result, under any profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManualLandingReason {
-    /// Files that an ignore rule matches, and that the agent added all the same.
+    /// The agent added files that an ignore rule matches.
     IgnoredFiles,
-    /// What a repository says about plans: commands, copied files, rules, profile, limits. An agent that could change
-    /// them unasked would decide what later plans may do.
+    /// The result changes the repository's settings: commands, copied files, rules, profile or
+    /// limits. An agent that changes them without review could decide what later plans may do.
     Settings,
 }
 
@@ -389,33 +361,32 @@ impl fmt::Display for ManualLandingReason {
     }
 }
 
-/// Files that git ignores, by what became of them when a result was captured.
+/// Ignored files found when a result was captured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IgnoredPaths {
-    /// In the result: the agent committed or staged them in its own repository. Only a person can land them.
+    /// In the result, because the agent committed or staged them. Only a person can land them.
     #[serde(default, skip_serializing_if = "PathSummary::is_empty")]
     pub forced: PathSummary,
-    /// Wanted in the result by the agent, and not in it: they were there before it began.
+    /// Not in the result, although the agent added them: they existed before the run.
     #[serde(default, skip_serializing_if = "PathSummary::is_empty")]
     pub withheld: PathSummary,
-    /// Made by the agent and not in the result.
+    /// Created by the agent and left out of the result.
     #[serde(default, skip_serializing_if = "PathSummary::is_empty")]
     pub left_out: PathSummary,
 }
 
 impl IgnoredPaths {
-    /// There are none.
     pub fn is_empty(&self) -> bool {
         self.forced.is_empty() && self.withheld.is_empty() && self.left_out.is_empty()
     }
 }
 
-/// How many paths there are, and the first of them as people are shown.
+/// A count of paths, with the first few for display.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathSummary {
-    /// How many.
+    /// The total, including paths not in `names`.
     pub count: u64,
-    /// The first of them.
+    /// At most 20 paths, each cut to 200 characters.
     pub names: Vec<String>,
 }
 
@@ -423,7 +394,6 @@ impl PathSummary {
     const MAX_NAMES: usize = 20;
     const MAX_NAME_CHARS: usize = 200;
 
-    /// Of these paths.
     pub fn from_paths<P: fmt::Display>(paths: &[P]) -> Self {
         let names = paths.iter().take(Self::MAX_NAMES);
         let names = names.map(|path| {
@@ -438,7 +408,6 @@ impl PathSummary {
         }
     }
 
-    /// There are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -455,7 +424,7 @@ impl fmt::Display for PathSummary {
 }
 
 impl ResultTree {
-    /// What work on its resource starts from.
+    /// Returns the base as a resource commit.
     pub fn base_commit(&self) -> ResourceCommit {
         ResourceCommit {
             resource: self.resource.clone(),
@@ -464,30 +433,26 @@ impl ResultTree {
     }
 }
 
-/// The names of states, as they are filtered for and shown to programs.
+/// State names, used in filters and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateName {
-    /// May be claimed.
+    /// Can be claimed.
     Queued,
-    /// One holder works.
+    /// A holder has the lease.
     Processing,
-    /// A person must answer.
+    /// Waits for a person's answer.
     AwaitingInput,
-    /// The result is in.
+    /// The holder submitted its result.
     Complete,
-    /// Halted, recoverable.
+    /// Stopped by an error; can be retried.
     Errored,
-    /// Cannot land as it is.
     Constrained,
-    /// Landed.
     Applied,
-    /// Ended without landing.
     Cancelled,
 }
 
 impl StateName {
-    /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Queued,
         Self::Processing,
@@ -499,7 +464,7 @@ impl StateName {
         Self::Cancelled,
     ];
 
-    /// As it is stored and shown to programs.
+    /// Returns the name as stored and shown in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -523,19 +488,19 @@ impl fmt::Display for StateName {
 impl FromStr for StateName {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|state| state.as_str() == given)
+            .find(|state| state.as_str() == text)
             .ok_or_else(|| {
                 let known: Vec<_> = Self::ALL.iter().map(|state| state.as_str()).collect();
-                format!("`{given}` is no state: use one of {}", known.join(", "))
+                format!("`{text}` is not a state: use one of {}", known.join(", "))
             })
     }
 }
 
 impl PlanStage {
-    /// A freshly entered phase.
+    /// Returns the queued state of a phase that was just entered.
     pub fn queued_since(phase: Phase, since: Timestamp) -> Self {
         let queued = QueueEntry {
             since,
@@ -544,7 +509,7 @@ impl PlanStage {
         Self::queued_with_intent(phase, queued, None)
     }
 
-    /// A phase waiting to be claimed; the intent only counts in apply.
+    /// Returns the queued state of a phase. Only apply uses the intent.
     pub fn queued_with_intent(
         phase: Phase,
         queued: QueueEntry,
@@ -557,7 +522,6 @@ impl PlanStage {
         }
     }
 
-    /// The phase.
     pub fn phase(&self) -> Phase {
         match self {
             Self::Strategize(_) => Phase::Strategize,
@@ -566,7 +530,6 @@ impl PlanStage {
         }
     }
 
-    /// The state, by name.
     pub fn state_name(&self) -> StateName {
         match self {
             Self::Strategize(work) | Self::Execute(work) => match work {
@@ -589,7 +552,7 @@ impl PlanStage {
         }
     }
 
-    /// The holder, while somebody works.
+    /// Returns the holder while the plan is `processing`.
     pub fn holder(&self) -> Option<&LeaseHolder> {
         match self {
             Self::Strategize(WorkState::Processing(holder))
@@ -599,7 +562,7 @@ impl PlanStage {
         }
     }
 
-    /// The waiting, while it may be claimed.
+    /// Returns the queue entry while the plan is `queued`.
     pub fn queue_entry(&self) -> Option<&QueueEntry> {
         match self {
             Self::Strategize(WorkState::Queued(queued))
@@ -609,7 +572,7 @@ impl PlanStage {
         }
     }
 
-    /// The question, while a person must answer.
+    /// Returns the question while the plan is `awaiting_input`.
     pub fn question(&self) -> Option<&PlanQuestion> {
         match self {
             Self::Strategize(WorkState::AwaitingInput(question))
@@ -619,7 +582,7 @@ impl PlanStage {
         }
     }
 
-    /// The failure, while halted by one.
+    /// Returns the failure while the plan is `errored`.
     pub fn failure(&self) -> Option<&PlanFailure> {
         match self {
             Self::Strategize(WorkState::Errored(failure))
@@ -629,7 +592,8 @@ impl PlanStage {
         }
     }
 
-    /// The intent: set from prepare to landing or withdrawal, the point of no return.
+    /// Returns the landing intent. It is set from prepare until landing or withdrawal: while it is
+    /// set, the plan is past the point of no return.
     pub fn intent(&self) -> Option<&LandingIntent> {
         match self {
             Self::Apply(
@@ -648,7 +612,7 @@ impl PlanStage {
         }
     }
 
-    /// How it ended, once it did. Final is final.
+    /// Returns how the plan ended. A plan with an ending never changes again.
     pub fn ending(&self) -> Option<&PlanEnding> {
         match self {
             Self::Strategize(WorkState::Cancelled(ending))
@@ -660,14 +624,13 @@ impl PlanStage {
         }
     }
 
-    /// Nothing can happen to it any more.
     pub fn is_final(&self) -> bool {
         self.ending().is_some()
     }
 }
 
 impl fmt::Display for PlanStage {
-    /// As in `execute/queued`; a stored intent shows as `, prepared`.
+    /// Writes for example `execute/queued`. A stored intent shows as `, prepared`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prepared = if self.intent().is_some() {
             ", prepared"

@@ -1,25 +1,26 @@
-//! When a plan may be taken over from its holder.
+//! Decides when a plan may be taken over from its holder.
 
 use crate::Span;
 use crate::command::ReclaimGrounds;
 use crate::facts::Lease;
 
-/// What is known on this host about the process that holds a plan.
+/// What this host knows about the process that holds a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderLiveness {
-    /// It signed in on this host, and its lock is held.
+    /// It registered on this host, and its lock is held.
     Running,
-    /// It signed in on this host, and its lock is free.
+    /// It registered on this host, and its lock is free.
     Ended,
-    /// It did not sign in here: it runs on another host, or took the lease through plumbing.
+    /// It did not register here: it runs on another host, or claimed the lease through plumbing
+    /// commands.
     Unknown,
 }
 
-/// On which grounds a lease may be taken over, if at all. `unrenewed_for` is how long the caller saw the lease unchanged
-/// by its own monotonic clock, `length` how long a lease lasts.
+/// Returns the grounds for reclaiming a lease, or `None` if the holder keeps it. `unrenewed_for` is
+/// how long the caller has seen the lease unchanged on its own monotonic clock.
 ///
-/// A process that runs on this host keeps its plan whatever any wall clock says. Only if it does not renew for the
-/// length of a lease, because it is stopped or hangs, is the plan taken.
+/// A process that runs on this host keeps its plan, whatever any wall clock says. It loses the plan
+/// only if it does not renew for a whole `lease_length`, because it is stopped or hangs.
 pub fn find_reclaim_grounds(
     liveness: HolderLiveness,
     lease: &Lease,

@@ -1,9 +1,8 @@
-//! Free text that people and agents write: goals, answers, reasons, reports.
+//! Free text written by people and agents: goals, answers, reasons, reports.
 //!
-//! Such text may hold a secret, so it must be erasable without breaking the hash chain. In an event
-//! it is therefore kept behind its digest: the store takes it out of the hashed bytes and puts it
-//! into a table of its own. Serialised, a text is an object with one marked key, which is how the
-//! store finds it.
+//! Such text may contain a secret, so it must be erasable without breaking the hash chain. The
+//! chain hashes only its digest: the store moves the text out of the hashed bytes into its own
+//! table. Serialized, a text is an object with one marked key, by which the store finds it.
 
 use std::fmt;
 
@@ -14,19 +13,17 @@ use crate::Digest;
 /// Text that can be erased from the store while its digest stays.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErasableText {
-    /// The text itself.
     #[serde(rename = "$text")]
     Known(String),
-    /// The text was erased; this is what it hashed to.
+    /// The digest of an erased text.
     #[serde(rename = "$erased")]
     Erased(Digest),
 }
 
 impl ErasableText {
-    /// Longest text that is stored.
     pub const MAX_BYTES: usize = 256 * 1024;
 
-    /// The text, or a remark that it was erased.
+    /// Returns the text, or `(erased)`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Known(text) => text,
@@ -34,7 +31,6 @@ impl ErasableText {
         }
     }
 
-    /// The first line, for lists.
     pub fn first_line(&self) -> &str {
         self.as_str().lines().next().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Moments and spans in whole microseconds, UTC: the one time domain of all stores.
+//! Timestamps and spans in whole microseconds, UTC. All stores use this precision.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment: microseconds since 1970-01-01T00:00:00Z.
+/// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
 
@@ -18,12 +18,11 @@ pub struct Timestamp(pub i64);
 pub struct Span(pub i64);
 
 impl Span {
-    /// So many whole seconds.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
     }
 
-    /// As the system waits for it; nothing if it is over already.
+    /// Converts for the standard library. A negative span becomes zero.
     pub fn as_duration(self) -> Duration {
         Duration::from_micros(u64::try_from(self.0).unwrap_or(0))
     }
@@ -35,7 +34,7 @@ impl Span {
 }
 
 impl fmt::Display for Span {
-    /// As it is typed: `90s`, `20m`, `2h`.
+    /// Writes the span as typed: `90s`, `20m`, `2h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.as_seconds();
         let text = match seconds {
@@ -48,7 +47,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// How a span is written where programs read it: in whole seconds.
+/// Serde format of optional spans: whole seconds.
 pub(crate) mod in_seconds {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -68,65 +67,63 @@ pub(crate) mod in_seconds {
     }
 }
 
-/// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not a length of time such as 90s, 20m or 2h")]
+#[error("`{text}` is not a duration such as 90s, 20m or 2h")]
 pub struct ParseSpanError {
-    given: String,
+    text: String,
 }
 
 impl FromStr for Span {
     type Err = ParseSpanError;
 
-    /// A whole number of seconds, minutes, hours or days, more than none.
-    fn from_str(given: &str) -> Result<Self, ParseSpanError> {
-        let wrong = || ParseSpanError {
-            given: given.chars().take(40).collect(),
+    /// Parses a positive whole number of seconds, minutes, hours or days.
+    fn from_str(text: &str) -> Result<Self, ParseSpanError> {
+        let invalid = || ParseSpanError {
+            text: text.chars().take(40).collect(),
         };
-        let unit = given.chars().next_back().ok_or_else(wrong)?;
+        let unit = text.chars().next_back().ok_or_else(invalid)?;
         let seconds: i64 = match unit {
             's' => 1,
             'm' => 60,
             'h' => 3600,
             'd' => 86400,
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
-        let digits = &given[..given.len() - unit.len_utf8()];
-        // `parse` would take a sign, too.
+        let digits = &text[..text.len() - unit.len_utf8()];
+        // `parse` would also accept a sign.
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(wrong());
+            return Err(invalid());
         }
-        let number: i64 = digits.parse().map_err(|_| wrong())?;
+        let number: i64 = digits.parse().map_err(|_| invalid())?;
         let seconds = number.checked_mul(seconds).filter(|seconds| *seconds > 0);
         let whole = seconds.filter(|seconds| *seconds <= i64::MAX / 1_000_000);
-        whole.map(Self::from_seconds).ok_or_else(wrong)
+        whole.map(Self::from_seconds).ok_or_else(invalid)
     }
 }
 
 impl Timestamp {
-    /// The moment `span` later.
     #[must_use]
     pub const fn saturating_add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The time from `earlier` to this moment; negative if it is later.
+    /// Returns the time since `earlier`. Negative if `earlier` is later.
     pub const fn span_since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// Milliseconds since the epoch, as ids carry them.
+    /// Milliseconds since 1970, as used in ids. Earlier times become 0.
     pub fn as_milliseconds(self) -> u64 {
         u64::try_from(self.0 / 1_000).unwrap_or(0)
     }
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 with six digits: sorts as text, reads back exactly.
+    /// Writes RFC 3339 with six decimals, which parses back exactly.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(moment) => write!(f, "{moment:.6}"),
-            // Outside of jiff's years; still shown, never a panic.
+            Ok(timestamp) => write!(f, "{timestamp:.6}"),
+            // Outside of jiff's range. Show the raw value instead of panicking.
             Err(_) => write!(f, "{}us", self.0),
         }
     }
@@ -138,27 +135,26 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not a moment such as 2026-01-31T12:00:00Z")]
+#[error("`{text}` is not a timestamp such as 2026-01-31T12:00:00Z")]
 pub struct ParseTimestampError {
-    given: String,
+    text: String,
 }
 
 impl FromStr for Timestamp {
     type Err = ParseTimestampError;
 
-    fn from_str(given: &str) -> Result<Self, ParseTimestampError> {
-        if let Some(raw) = given
+    fn from_str(text: &str) -> Result<Self, ParseTimestampError> {
+        if let Some(raw) = text
             .strip_suffix("us")
             .and_then(|digits| digits.parse().ok())
         {
             return Ok(Self(raw));
         }
-        match given.parse::<jiff::Timestamp>() {
-            Ok(moment) => Ok(Self(moment.as_microsecond())),
+        match text.parse::<jiff::Timestamp>() {
+            Ok(timestamp) => Ok(Self(timestamp.as_microsecond())),
             Err(_) => Err(ParseTimestampError {
-                given: given.to_owned(),
+                text: text.to_owned(),
             }),
         }
     }
@@ -182,13 +178,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_read_back_what_they_show() {
+    fn timestamps_parse_what_they_display() {
         for raw in [0, 1, 999_999, 1_763_000_000_123_456, -5, i64::MIN, i64::MAX] {
-            let moment = Timestamp(raw);
+            let timestamp = Timestamp(raw);
             assert_eq!(
-                moment.to_string().parse::<Timestamp>().unwrap(),
-                moment,
-                "{moment}"
+                timestamp.to_string().parse::<Timestamp>().unwrap(),
+                timestamp,
+                "{timestamp}"
             );
         }
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The names of everything that can be asked of the engine.
+//! Verbs: the names of all commands.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! verbs {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// What a command does, without its details.
+        /// The kind of a command, without its details.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Verb {
@@ -14,10 +14,10 @@ macro_rules! verbs {
         }
 
         impl Verb {
-            /// Every verb, in the order of a plan's life.
+            /// Roughly in the order of a plan's life.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// As it is typed.
+            /// Returns the name as typed.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -26,95 +26,72 @@ macro_rules! verbs {
 }
 
 verbs! {
-    /// Store a new action.
     CreateAction = "create-action",
-    /// Take an action out of use.
     ArchiveAction = "archive-action",
-    /// Add a rule to a scope.
     AddRule = "add-rule",
-    /// Remove a rule from its scope.
     RemoveRule = "remove-rule",
-    /// Store a new project.
     CreateProject = "create-project",
-    /// Add a resource to a project.
     LinkResource = "link-resource",
-    /// Take a resource from a project.
     UnlinkResource = "unlink-resource",
-    /// Say where a resource lies now.
+    /// Change the location of a resource.
     RelinkResource = "relink-resource",
-    /// Keep a project's plans from starting to work.
+    /// Stop a project's plans from starting work.
     PauseProject = "pause-project",
-    /// Let a project's plans start again.
     ResumeProject = "resume-project",
-    /// Remove a project.
     DeleteProject = "delete-project",
-    /// Make a plan of an action or a goal.
+    /// Create a plan from an action or a goal.
     Use = "use",
-    /// Claim the strategize phase.
     StartStrategize = "start-strategize",
-    /// Say what the sandboxes start from.
+    /// Record the base commits of the sandboxes.
     RecordBases = "record-bases",
-    /// Hand in the strategy.
+    /// Submit the strategy.
     CompleteStrategize = "complete-strategize",
     /// Move a finished strategy into execute.
     ExecutePlan = "execute-plan",
-    /// Claim the execute phase.
     StartExecute = "start-execute",
-    /// Open a changeset.
     OpenChangeset = "open-changeset",
-    /// Record one change.
     RecordChange = "record-change",
-    /// Close a changeset for good.
     SealChangeset = "seal-changeset",
-    /// Hand in the result.
+    /// Submit the result.
     CompleteExecute = "complete-execute",
-    /// Sign the result.
     Approve = "approve",
     /// Move a finished result into apply.
     ApplyPlan = "apply-plan",
-    /// Claim the apply phase.
     StartApply = "start-apply",
-    /// Store what is about to be done to the targets.
+    /// Store the landing intent, before any target is changed.
     PrepareApply = "prepare-apply",
-    /// Take that back, nothing having been done.
+    /// Withdraw the landing intent.
     WithdrawApply = "withdraw-apply",
     /// Record that everything landed.
     CompleteApply = "complete-apply",
-    /// Record that it cannot land as it is.
+    /// Record that the result cannot land as it is.
     Constrain = "constrain",
-    /// Keep a lease.
     Renew = "renew",
-    /// Set means aside for a holder's work.
+    /// Reserve budget for a holder's run.
     Reserve = "reserve",
-    /// Charge what a holder used.
+    /// Charge a holder's usage.
     Settle = "settle",
-    /// Give a lease back.
     Release = "release",
-    /// Take a lease from a holder that is gone.
+    /// Take the lease from a holder that is gone.
     Reclaim = "reclaim",
-    /// End work with an error.
     Fail = "fail",
-    /// Ask a person.
     Ask = "ask",
-    /// Answer the question.
     Answer = "answer",
-    /// Give up on an unanswered question.
+    /// Fail the phase because its question was not answered in time.
     ExpireQuestion = "expire-question",
-    /// Try the phase again.
     Retry = "retry",
-    /// Send the work back with feedback.
+    /// Send the work back to the actor with feedback.
     Revise = "revise",
     /// Go back to strategize.
     Revert = "revert",
-    /// Set a rule aside for this plan.
     Waive = "waive",
-    /// Say whether a rule that asks holds.
+    /// Record a person's verdict on a rule that asks.
     RuleOn = "rule-on",
-    /// Keep what checks said of a subject.
+    /// Store the verdicts of checks.
     KeepEvidence = "keep-evidence",
     /// End the plan without landing.
     Cancel = "cancel",
-    /// Make a plan that takes a landed one back.
+    /// Create a plan that undoes a landed one.
     Undo = "undo",
 }
 

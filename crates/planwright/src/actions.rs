@@ -1,4 +1,4 @@
-//! What can be used here: actions that are kept in the store, and those that repositories define.
+//! Finds actions: stored ones first, then those that the repository's `planwright.yaml` defines.
 
 use plan::action::{ActionDefinition, ActionState};
 use plan::{Action, Digest, QualifiedName, Refusal};
@@ -9,26 +9,22 @@ use crate::error::{CommandError, did_you_mean};
 use crate::exit::CommandExit;
 use crate::repository_config::{self, RepositoryAction};
 
-/// The namespace under which definitions of repositories are kept once they were used.
+/// The namespace of copies of repository actions, stored when a plan uses one.
 const FROZEN_NAMESPACE: &str = "repository/";
 
-/// How much of a digest tells definitions apart.
 const FROZEN_DIGEST_CHARS: usize = 16;
 
-/// How much of its own name an action shows in the frozen one.
+/// At most this much of the action's own name goes into the frozen name.
 const MAX_FROZEN_NAME_CHARS: usize = 80;
 
-/// An action that can be used.
+/// An action and where it was found.
 #[derive(Debug)]
 pub enum FoundAction {
-    /// It is kept in the store.
     Stored(Box<Action>),
-    /// A repository defines it.
     InRepository(Box<RepositoryAction>),
 }
 
 impl FoundAction {
-    /// What it is.
     pub fn definition(&self) -> &ActionDefinition {
         match self {
             Self::Stored(action) => &action.definition,
@@ -37,8 +33,8 @@ impl FoundAction {
     }
 }
 
-/// The action of a name: the kept one first, then the repository's. What a person calls by a name must
-/// not become something else by cloning a repository.
+/// Finds an action by name. An available stored action wins over the repository's: cloning a repository must
+/// not change what a name means.
 pub fn find_action(
     app: &App,
     name: &QualifiedName,
@@ -57,7 +53,7 @@ pub fn find_action(
     }
 }
 
-/// The action that is kept under a name.
+/// Looks up an action in the store, archived ones included.
 pub fn find_stored_action(app: &App, name: &QualifiedName) -> Result<Option<Action>, CommandError> {
     match app.lifecycle()?.get_action(name) {
         Ok(action) => Ok(Some(action)),
@@ -66,12 +62,11 @@ pub fn find_stored_action(app: &App, name: &QualifiedName) -> Result<Option<Acti
     }
 }
 
-/// Can it be used?
 pub fn is_available(action: &Action) -> bool {
     action.state == ActionState::Available
 }
 
-/// What the repository one is in defines.
+/// The actions that the current repository defines; empty outside a repository.
 pub fn repository_actions_here() -> Result<Vec<RepositoryAction>, CommandError> {
     match current_repository::find_checkout_root() {
         Some(root) => Ok(repository_config::read_for_repository(&root)?.actions),
@@ -79,16 +74,16 @@ pub fn repository_actions_here() -> Result<Vec<RepositoryAction>, CommandError> 
     }
 }
 
-/// Keeps a repository's definition as it stands, so that plans can refer to it whatever becomes of the
-/// file, and gives the name that only this definition has.
+/// Stores a copy of a repository's action and returns its name, which contains a digest of the definition.
+/// Plans refer to the copy, so later changes to the file do not affect them. Idempotent.
 pub fn freeze_action(app: &App, action: &RepositoryAction) -> Result<QualifiedName, CommandError> {
     let frozen = ActionDefinition {
         name: frozen_name(&action.definition),
         ..action.definition.clone()
     };
     let name = frozen.name.clone();
-    let was_stored = |kept: Option<Action>| kept.is_some_and(|kept| kept.definition == frozen);
-    if was_stored(find_stored_action(app, &name)?) {
+    let is_same = |stored: Option<Action>| stored.is_some_and(|stored| stored.definition == frozen);
+    if is_same(find_stored_action(app, &name)?) {
         return Ok(name);
     }
     match app
@@ -96,9 +91,9 @@ pub fn freeze_action(app: &App, action: &RepositoryAction) -> Result<QualifiedNa
         .create_action(frozen.clone(), &app.new_call())
     {
         Ok(_) => Ok(name),
-        // Somebody was faster.
+        // Another process stored the same definition in the meantime.
         Err(lifecycle::LifecycleError::Refused(Refusal::ActionExists { .. }))
-            if was_stored(find_stored_action(app, &name)?) =>
+            if is_same(find_stored_action(app, &name)?) =>
         {
             Ok(name)
         }
@@ -106,7 +101,7 @@ pub fn freeze_action(app: &App, action: &RepositoryAction) -> Result<QualifiedNa
     }
 }
 
-/// What is wrong with a rule is wrong with the file it stands in.
+/// Prefixes an invalid-rule error with the file that contains the rule; returns other errors unchanged.
 pub fn blame_file(file: &str, error: lifecycle::LifecycleError) -> CommandError {
     let is_rule = matches!(error, lifecycle::LifecycleError::InvalidRule(_));
     let error = CommandError::from(error);
@@ -120,14 +115,14 @@ pub fn blame_file(file: &str, error: lifecycle::LifecycleError) -> CommandError 
     }
 }
 
-/// Is this the name of a definition that was kept when it was used?
+/// Returns whether this names a frozen copy of a repository action.
 pub fn is_frozen(name: &QualifiedName) -> bool {
     name.full_name().starts_with(FROZEN_NAMESPACE)
 }
 
 fn frozen_name(definition: &ActionDefinition) -> QualifiedName {
-    let written = serde_json::to_vec(definition).expect("BUG: a definition always encodes");
-    let digest = Digest::hash_bytes(&written).to_string();
+    let encoded = serde_json::to_vec(definition).expect("BUG: a definition always encodes");
+    let digest = Digest::hash_bytes(&encoded).to_string();
     let own: String = definition
         .name
         .to_string()
@@ -137,10 +132,10 @@ fn frozen_name(definition: &ActionDefinition) -> QualifiedName {
         .collect();
     format!("{FROZEN_NAMESPACE}{own}.{}", &digest[..FROZEN_DIGEST_CHARS])
         .parse()
-        .expect("BUG: a name, a dot and digits are a name")
+        .expect("BUG: a name, a dot and hex digits form a valid name")
 }
 
-/// The one of this name that repositories define; several that say the same are one.
+/// Finds a repository action by name. Refuses if several repositories define it differently.
 fn find_repository_action(
     name: &QualifiedName,
     defined: &[RepositoryAction],
@@ -156,7 +151,7 @@ fn find_repository_action(
             first.file.display(),
             other.file.display()
         ))
-        .with_hint("Make them say the same, or use the projects in plans of their own.")),
+        .with_hint("Make the definitions equal, or use the projects in separate plans.")),
     }
 }
 
@@ -192,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_definition_has_a_frozen_name_of_its_own() {
+    fn different_definitions_have_different_frozen_names() {
         let one = frozen_name(&parse_described_action("tidy", "Tidy up"));
         assert!(is_frozen(&one), "{one}");
         assert!(one.to_string().starts_with("repository/tidy."), "{one}");

@@ -1,5 +1,4 @@
-//! Who can work here: actors that repositories, the user and Planwright itself define, and how they are
-//! started from this process.
+//! Finds actor definitions (the user's, the repository's, built-in presets) and makes actors from them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,10 +15,10 @@ use crate::exit::CommandExit;
 use crate::repository_config::RepositoryConfig;
 use crate::{file_reader, home, settings, yaml};
 
-/// The words after the program's own name that make it a supervisor.
+/// The hidden first argument that makes this program run as a supervisor.
 pub const SUPERVISE_ARGUMENT: &str = "supervise";
 
-/// This program, started anew to supervise what it runs.
+/// Makes a supervisor that runs this same executable in supervise mode.
 pub fn make_supervisor() -> Result<Supervisor, CommandError> {
     let program = std::env::current_exe().map_err(|error| {
         CommandError::new(
@@ -33,18 +32,18 @@ pub fn make_supervisor() -> Result<Supervisor, CommandError> {
     ]))
 }
 
-/// Everybody that a plan's definitions describe.
+/// Makes the actors that a plan's definitions describe.
 pub fn make_actor_set(app: &App) -> Result<ActorSet, CommandError> {
     Ok(ActorSet::default().with_factory(make_actor_factory(app, make_supervisor()?)))
 }
 
-/// The same for somebody who starts one after the other.
+/// Like [`make_actor_set`], for a worker that starts many runs: keeps a supervisor process idle for the next one.
 pub fn make_worker_actor_set(app: &App) -> Result<ActorSet, CommandError> {
     let supervisor = make_supervisor()?.with_idle_process();
     Ok(ActorSet::default().with_factory(make_actor_factory(app, supervisor)))
 }
 
-/// Whoever runs the commands of rules and reads the rules of repositories.
+/// Configures rule checks: how to run rule commands and how to read a repository's rules.
 pub fn make_inspectors(app: &App) -> Result<RuleCheckConfig, CommandError> {
     let read_rules = |text: &str| {
         let file = yaml::parse_repository(text, "planwright.yaml");
@@ -55,7 +54,7 @@ pub fn make_inspectors(app: &App) -> Result<RuleCheckConfig, CommandError> {
     Ok(inspectors.with_allowed_paths(app.settings.writable_paths(), app.settings.readable_paths()))
 }
 
-/// What the set-up commands of repositories reach here.
+/// The paths that set-up commands of repositories may reach.
 pub fn command_reach(app: &App) -> CommandReach {
     let host_env = read_host_env(app);
     let (writable, readable) = (app.settings.writable_paths(), app.settings.readable_paths());
@@ -68,7 +67,6 @@ pub fn command_reach(app: &App) -> CommandReach {
     )
 }
 
-/// How actors are made of their definitions here.
 fn make_actor_factory(
     app: &App,
     supervisor: Supervisor,
@@ -77,7 +75,7 @@ fn make_actor_factory(
     move |definition| actors::make_actor(definition, &host_env, &supervisor)
 }
 
-/// What surrounds actors that are started from here.
+/// The host environment of actors. Planwright's home and the SQLite store are out of their reach.
 fn read_host_env(app: &App) -> HostEnv {
     let mut out_of_reach = vec![app.settings.home.clone()];
     if let Ok(settings::StoreAddress::Sqlite(path)) = app.settings.store_address() {
@@ -90,17 +88,17 @@ fn read_host_env(app: &App) -> HostEnv {
     }
 }
 
-/// The directory of the user's own definitions.
+/// The directory of the user's own actor definitions.
 pub fn definitions_dir(app: &App) -> PathBuf {
     app.settings.home.join("actors")
 }
 
-/// Where the user's definition of a name is kept. A name has no character that a file's could not have.
+/// The file of the user's definition of a name. `/` becomes `+`; all other characters are valid in file names.
 pub fn definition_path(app: &App, name: &QualifiedName) -> PathBuf {
     definitions_dir(app).join(format!("{}.yaml", name.full_name().replace('/', "+")))
 }
 
-/// The user's own definitions, by name.
+/// The user's own definitions, sorted by name.
 pub fn list_own_definitions(app: &App) -> Result<Vec<ActorDefinition>, CommandError> {
     let directory = definitions_dir(app);
     let unreadable = |error: std::io::Error| {
@@ -128,22 +126,22 @@ pub fn list_own_definitions(app: &App) -> Result<Vec<ActorDefinition>, CommandEr
     Ok(found)
 }
 
-/// The definition in a file.
+/// Reads one definition file.
 pub fn read_definition(path: &std::path::Path) -> Result<ActorDefinition, CommandError> {
-    let shown = home::display_path(path);
+    let origin = home::display_path(path);
     let source = file_reader::read_text(path).map_err(|error| {
         let exit = match error.kind() {
             std::io::ErrorKind::NotFound => CommandExit::NotFound,
             _ => CommandExit::Error,
         };
-        CommandError::new(exit, format!("{shown} cannot be read: {error}"))
+        CommandError::new(exit, format!("{origin} cannot be read: {error}"))
     })?;
-    yaml::parse_actor(&source, &shown)
+    yaml::parse_actor(&source, &origin)
         .map_err(|problem| CommandError::malformed_file(problem, &source))
 }
 
-/// How an actor is started, if anybody says so: the user first, then the repository, then Planwright. What
-/// a person calls by a name must not become something else by cloning a repository.
+/// Finds an actor's definition: the user's first, then the repository's, then a preset. Cloning a repository
+/// must not change what a name means.
 pub fn find_definition(
     app: &App,
     name: &QualifiedName,
@@ -159,18 +157,15 @@ pub fn find_definition(
     Ok(find_preset(&name.to_string()))
 }
 
-/// There is nobody of that name; perhaps of one like it.
+/// The error for an unknown agent, with the nearest known name.
 pub fn unknown_actor_error(
     app: &App,
     name: &QualifiedName,
     config: &RepositoryConfig,
 ) -> CommandError {
-    let error = CommandError::new(
-        CommandExit::NotFound,
-        format!("Unknown agent `{name}`."),
-    )
-    .with_hint("planwright agent list")
-    .with_hint("planwright agent add FILE");
+    let error = CommandError::new(CommandExit::NotFound, format!("Unknown agent `{name}`."))
+        .with_hint("planwright agent list")
+        .with_hint("planwright agent add FILE");
     let own = list_own_definitions(app).unwrap_or_default();
     let known: Vec<String> = own
         .iter()
@@ -181,7 +176,7 @@ pub fn unknown_actor_error(
     did_you_mean(error, &name.to_string(), &known)
 }
 
-/// How those are started who would work on a plan, as far as anybody says so.
+/// Finds the definitions of a plan's actors, each once. Skips actors that have none.
 pub fn find_definitions(
     app: &App,
     actors: &PlanActors,
@@ -197,7 +192,7 @@ pub fn find_definitions(
     Ok(found)
 }
 
-/// The well-known agents that are installed here, with where.
+/// The presets whose program is on the PATH, with the program's path.
 pub fn installed_presets() -> Vec<(&'static ActorDefinition, PathBuf)> {
     let path = settings::read_git_env().path.unwrap_or_default();
     all_presets()

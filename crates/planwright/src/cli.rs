@@ -1,4 +1,4 @@
-//! The command line: reads it, runs one command, prints what it answered.
+//! Parses the command line, runs one command and prints its answer.
 
 use std::cell::{Cell, OnceCell};
 use std::cmp::Reverse;
@@ -29,7 +29,7 @@ use crate::{current_repository, home};
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
 /// checked in code, and what you approve lands exactly once or not at all.
 ///
-/// Without a command: what needs you, each with the command to go on.
+/// Without a command, lists the plans that need you, each with the command to continue.
 #[derive(Debug, Parser)]
 #[command(
     name = "planwright",
@@ -38,11 +38,11 @@ use crate::{current_repository, home};
     max_term_width = 100
 )]
 pub struct Cli {
-    /// How to answer.
+    /// Output format.
     #[arg(long, global = true, value_enum, default_value_t = CliFormat::Human)]
     pub format: CliFormat,
 
-    /// Where plans are kept: sqlite:PATH or postgres://USER@HOST/DATABASE.
+    /// The store that keeps the plans: sqlite:PATH or postgres://USER@HOST/DATABASE.
     #[arg(long, global = true, value_name = "STORE")]
     pub store: Option<String>,
 
@@ -50,36 +50,32 @@ pub struct Cli {
     command: Option<commands::CliCommand>,
 }
 
-/// How to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CliFormat {
-    /// For people.
+    /// Text for people.
     Human,
-    /// For programs: one JSON envelope.
+    /// One JSON envelope for programs.
     Json,
 }
 
-/// What every command gets.
+/// The context of one command: settings, output format and the engine, opened on first use.
 pub struct App {
-    /// Flags, environment and file.
     pub settings: Settings,
-    /// How to answer.
     pub format: CliFormat,
-    /// For ages and timings; decisions get their time from the store.
+    /// For displayed ages and timings only. Decisions use the store's time.
     pub clock: Clock,
-    /// How to write commands so that they can be typed from here.
+    /// Renders commands in hints with this program's path and `--store`.
     pub invocation: ProgramInvocation,
-    /// Who tells what takes its time.
     pub slow_steps: SlowStepReporter,
     lifecycle: OnceCell<Lifecycle>,
-    /// The plan that was asked about, for what is said when it does not work.
+    /// The plan that the command names, for the hints of an error.
     mentioned_plan: Cell<Option<PlanId>>,
-    /// Did a person type this command, rather than a script or an agent?
+    /// False for plumbing commands and inside an agent's run.
     is_typed_by_person: bool,
 }
 
 impl App {
-    /// The engine on the store of the settings. Opening it writes nothing.
+    /// Returns the engine on the configured store. Opening it writes nothing.
     pub fn lifecycle(&self) -> Result<&Lifecycle, CommandError> {
         if let Some(lifecycle) = self.lifecycle.get() {
             return Ok(lifecycle);
@@ -96,30 +92,30 @@ impl App {
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 
-    /// A call on the word of the person at the command line.
+    /// Returns a call by the current caller: the person, or a worker inside an agent's run.
     pub fn new_call(&self) -> Call {
         Call::by(home::current_caller())
     }
 
-    /// The plan a handle names; `@` is the plan that was last made or named in this checkout, else the newest here.
+    /// Resolves a handle. `@` is the plan last created or named in this checkout, else the newest plan here.
     pub fn resolve_plan(&self, handle: &str) -> Result<PlanId, CommandError> {
         let plan_id = self.resolve_handle(handle)?;
         self.mentioned_plan.set(Some(plan_id));
-        // A whole id is taken at its word, and may be nobody's.
+        // A full id resolves without a lookup, so the plan may not exist.
         if handle != "@" && self.lifecycle()?.get_plan(plan_id).is_ok() {
             self.remember_plan(plan_id);
         }
         Ok(plan_id)
     }
 
-    /// Makes a plan the one that `@` names in this checkout. Without effect for scripts and agents: what they name
-    /// must not change what a person means.
+    /// Makes `@` name this plan in this checkout. Does nothing for scripts and agents: the plans they name must
+    /// not change what `@` means to a person.
     pub fn remember_plan(&self, plan_id: PlanId) {
         if !self.is_typed_by_person {
             return;
         }
         if let Some(recent) = self.recent_plan().filter(|it| it.read() != Some(plan_id)) {
-            // Then `@` means what it meant before, and every verb that changes something says which plan it took.
+            // If this fails, `@` keeps its old meaning. Commands that change a plan print which one they used.
             let _ = recent.write(plan_id);
         }
     }
@@ -141,21 +137,18 @@ impl App {
             "@" => self.repository_projects()?,
             _ => None,
         };
-        // Never the plan of another repository, for that is not what was meant.
+        // Inside a repository, `@` never resolves to a plan of another repository.
         let Some(projects) = projects else {
             return Ok(lifecycle.resolve_handle(handle)?);
         };
         let newest = self.list_plans(&PlanFilter::default(), Some(&projects), None, 1)?;
         newest.first().map(|row| row.plan.id).ok_or_else(|| {
-            CommandError::new(
-                CommandExit::NotFound,
-                "There is no plan of this repository.",
-            )
-            .with_hint("planwright list --all")
+            CommandError::new(CommandExit::NotFound, "This repository has no plans.")
+                .with_hint("planwright list --all")
         })
     }
 
-    /// A page of plans, newest first: all there are, or those that work on any of these projects.
+    /// Lists plans, newest first; with `projects`, only plans that work on any of them.
     pub fn list_plans(
         &self,
         filter: &PlanFilter,
@@ -179,7 +172,7 @@ impl App {
         Ok(rows.into_values().take(limit).collect())
     }
 
-    /// An error as it is said to people who typed this command.
+    /// Adds the hints that depend on the plan the command named.
     fn explain_to_person(&self, error: CommandError, command: &str) -> CommandError {
         let Some(id) = self.mentioned_plan.get() else {
             return error.for_people(command, None);
@@ -192,21 +185,21 @@ impl App {
         error.for_people(command, known.map(|(plan, handle)| (plan, handle.as_str())))
     }
 
-    /// The project that the current directory belongs to, if it is exactly one.
+    /// The project of the current directory; `None` if it belongs to none or to several.
     pub fn current_project(&self) -> Result<Option<QualifiedName>, CommandError> {
         let mut found = self.current_projects()?.into_iter();
         let first = found.next();
         Ok(first.filter(|_| found.next().is_none()))
     }
 
-    /// The projects of the repository one is in, none if it is none yet; nothing outside of any.
+    /// The projects of the current repository, empty if it has none yet. `None` outside any repository.
     pub fn repository_projects(&self) -> Result<Option<Vec<QualifiedName>>, CommandError> {
         let projects = self.current_projects()?;
         let inside = !projects.is_empty() || current_repository::find_checkout_root().is_some();
         Ok(inside.then_some(projects))
     }
 
-    /// Every project that the current directory belongs to.
+    /// All projects that the current directory belongs to.
     fn current_projects(&self) -> Result<Vec<QualifiedName>, CommandError> {
         const MAX_PROJECTS: usize = 500;
         let Ok(here) = std::env::current_dir().and_then(|here| here.canonicalize()) else {
@@ -226,7 +219,7 @@ impl App {
         Ok(found.collect())
     }
 
-    /// A plan as it is now, as programs see it.
+    /// Reads a plan for JSON output.
     pub fn plan_view(&self, plan_id: PlanId) -> Result<PlanView, CommandError> {
         let lifecycle = self.lifecycle()?;
         Ok(PlanView::new(
@@ -236,7 +229,7 @@ impl App {
         ))
     }
 
-    /// The command a person goes on with, if the plan waits for one.
+    /// The command that continues a plan that waits for a person or was interrupted; `None` for any other plan.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
         if self.is_interrupted(row)? {
             let handle = self.lifecycle()?.short_handle(row.plan.id)?;
@@ -257,16 +250,17 @@ impl App {
         if row.is_blocked() {
             return Ok(Some(format!("planwright why {handle}")));
         }
-        // Looking, signing and landing are one command for people.
-        let signable = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
-        if signable && row.plan.has_targets() {
+        // For people, review, approval and landing are one command.
+        let is_reviewable = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
+        if is_reviewable && row.plan.has_targets() {
             return Ok(Some(format!("planwright apply {handle}")));
         }
         if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &row.plan.stage {
+            // A conflict without paths: the target already has every change of the plan.
             let nothing_left = constraint.paths.is_empty();
             return Ok(Some(match constraint.kind {
                 ConstraintKind::Conflict if nothing_left => format!("planwright cancel {handle}"),
-                // Only another result can help.
+                // Landing the same result again would fail the same way.
                 ConstraintKind::Conflict | ConstraintKind::Gate => {
                     format!("planwright revise {handle} \"TEXT\"")
                 }
@@ -276,13 +270,13 @@ impl App {
                 ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
             }));
         }
-        let starts = match &row.plan.stage {
+        let waits_to_start = match &row.plan.stage {
             PlanStage::Strategize(work) => {
                 matches!(work, WorkState::Queued(_) | WorkState::Complete)
             }
             PlanStage::Execute(_) | PlanStage::Apply(_) => false,
         };
-        if starts && commands::is_workable(&row.plan) {
+        if waits_to_start && commands::is_workable(&row.plan) {
             return Ok(Some(format!("planwright run {handle}")));
         }
         let failure = row.plan.stage.failure();
@@ -295,7 +289,7 @@ impl App {
 }
 
 impl App {
-    /// Did the process that works on a plan end without giving it back?
+    /// Returns whether the process that held the plan's lease ended without releasing it.
     pub fn is_interrupted(&self, row: &PlanRow) -> Result<bool, CommandError> {
         if row.lease.is_none() {
             return Ok(false);
@@ -304,7 +298,7 @@ impl App {
         Ok(lifecycle.is_abandoned(row, lifecycle.store().now()?)?)
     }
 
-    /// The words for where a plan stands, and how they look.
+    /// A short status word for a plan, and its style.
     pub fn plan_standing(
         &self,
         row: &PlanRow,
@@ -315,7 +309,7 @@ impl App {
         })
     }
 
-    /// What gives a plan that used up what it might use something to go on with: as much again.
+    /// The command that raises an exhausted limit by its own amount. A global limit takes precedence.
     fn raise_limit_command(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
         let lifecycle = self.lifecycle()?;
         let (ledger, budget) = (lifecycle.read_ledger(plan.id)?, lifecycle.budget());
@@ -343,7 +337,7 @@ impl App {
     }
 }
 
-/// The engine on a store, without touching it yet.
+/// Opens the engine on a store without connecting to it.
 pub fn open_lifecycle(address: &StoreAddress) -> Result<Lifecycle, CommandError> {
     let faults = crate::faults::store_faults()?;
     Ok(match address {
@@ -364,7 +358,7 @@ pub fn open_lifecycle(address: &StoreAddress) -> Result<Lifecycle, CommandError>
     })
 }
 
-/// Runs the program.
+/// Runs the program and returns its exit code.
 pub fn main() -> ExitCode {
     let clock = Clock::default();
     let started = clock.now();
@@ -397,6 +391,7 @@ pub fn main() -> ExitCode {
     print_output(&outcome, format, &invocation)
 }
 
+/// The JSON envelope and the text for people; `print_output` writes one of them.
 struct CliOutput {
     envelope: JsonEnvelope,
     text: String,
@@ -429,7 +424,7 @@ fn run_command(
     })
 }
 
-/// Plumbing always answers programs.
+/// Plumbing commands always answer in JSON.
 fn effective_format(cli: &Cli, name: &str) -> CliFormat {
     match is_plumbing(name) {
         true => CliFormat::Json,
@@ -447,8 +442,8 @@ fn parse_arguments(arguments: &[OsString]) -> Result<(ArgMatches, Cli), clap::Er
     Ok((matches, cli))
 }
 
-/// The name of a command in JSON. `agent` and `rule` keep the words they had before they were renamed, so that
-/// programs that look at the name still work.
+/// The name of a command in JSON. `agent` and `rule` keep their old names `actor` and `invariant`, so that
+/// programs that match on the name still work.
 fn json_command_name(command: &str) -> String {
     let (first, rest) = command.split_once(' ').unwrap_or((command, ""));
     let stable = match first {
@@ -459,7 +454,7 @@ fn json_command_name(command: &str) -> String {
     format!("{stable} {rest}").trim_end().to_owned()
 }
 
-/// The words of the command without its arguments, as in `plumbing start-execute`.
+/// The command without its arguments: `plumbing start-execute`.
 fn command_name(matches: &ArgMatches) -> String {
     let mut words = Vec::new();
     let mut current = matches;
@@ -530,7 +525,7 @@ fn wrap_result(
     }
 }
 
-/// Data to stdout, everything else to stderr. A reader that went away is no error of ours.
+/// Writes data to stdout and messages to stderr. A closed pipe does not change the exit code.
 fn print_output(
     outcome: &CliOutput,
     format: CliFormat,
@@ -544,7 +539,7 @@ fn print_output(
             writeln!(stdout, "{json}")
         }
         CliFormat::Human => {
-            // What was answered comes before what can be done next.
+            // Flush first: on a terminal, the answer must appear before the hints on stderr.
             let answered = write!(stdout, "{}", ui::escape_except_colours(&outcome.text))
                 .and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
@@ -589,7 +584,7 @@ fn write_message(
     }
 }
 
-/// Wrong words: clap's own message for people, an envelope for programs.
+/// Reports a command line that does not parse: clap's message for people, an envelope for programs.
 fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Timestamp) -> ExitCode {
     use clap::error::ErrorKind;
     let words: Vec<String> = arguments
@@ -598,7 +593,7 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
-        // A reader that went away is no error of ours.
+        // A closed pipe is not an error.
         let _ = error.print();
         return ExitCode::from(CommandExit::Ok.code());
     }
@@ -625,7 +620,7 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
     }
     let text = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            format!("`{command}` needs a command after it")
+            format!("`{command}` needs a subcommand")
         }
         _ => error.to_string(),
     };
@@ -643,16 +638,16 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
     )
 }
 
-/// Whoever looks at a plan without saying which probably means the last one; it is never guessed.
+/// Suggests `@` if a read-only command lacks its plan. The command does not default to `@` by itself.
 fn missing_plan_hint(error: &clap::Error, command: &str) -> Option<String> {
     const READ_ONLY_VERBS: [&str; 5] = ["status", "diff", "log", "why", "path"];
     let verb = command.strip_prefix("plan ").unwrap_or(command);
     let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
     (missing && READ_ONLY_VERBS.contains(&verb))
-        .then(|| format!("Say which plan; @ is the last one you used here: planwright {command} @"))
+        .then(|| format!("Name a plan. @ is the last one you used here: planwright {command} @"))
 }
 
-/// The command in words that do not parse, as far as it can be made out.
+/// Finds the command in arguments that do not parse.
 fn guess_command(words: &[String]) -> String {
     let mut known = Cli::command();
     let mut found = Vec::new();
@@ -675,7 +670,7 @@ fn program_as_called(arguments: &[OsString]) -> String {
         .first()
         .map(|word| word.to_string_lossy().into_owned())
         .unwrap_or_default();
-    // A bare word was found on the PATH, whatever it is called there.
+    // A name without `/` was found on the PATH, so the plain name works in hints.
     if called.contains('/') {
         called
     } else {

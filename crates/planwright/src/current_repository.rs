@@ -1,4 +1,4 @@
-//! Where one is: the repository around the current directory, and the project that stands for it.
+//! Finds the repository of the current directory and its project, or registers one.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{host, settings};
 
-/// The root of the checkout one is in, as far as can be seen without asking git.
+/// The nearest parent directory with a `.git`. Does not run git.
 pub fn find_checkout_root() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     let mut above = here.ancestors();
@@ -19,13 +19,13 @@ pub fn find_checkout_root() -> Option<PathBuf> {
     Some(root.to_owned())
 }
 
-/// The repository one is in.
+/// Asks git for the repository of the current directory.
 pub fn inspect_repository() -> Result<GitLocation, CommandError> {
     locate_git_repository(&settings::read_git_env(), Path::new("."), None)
         .map_err(|error| lifecycle::LifecycleError::Sandbox(error).into())
 }
 
-/// The project that is this repository with this branch.
+/// Finds the project whose resources are all this repository on this branch and host.
 pub fn find_project(app: &App, here: &GitLocation) -> Result<Option<QualifiedName>, CommandError> {
     const MAX_PROJECTS: usize = 500;
     let lifecycle = app.lifecycle()?;
@@ -41,7 +41,7 @@ pub fn find_project(app: &App, here: &GitLocation) -> Result<Option<QualifiedNam
     Ok(found.next().map(|project| project.name))
 }
 
-/// Registers a repository under the name of its directory, or one like it that is free.
+/// Registers a repository as a project, named after its directory or a free variation of that name.
 pub fn register_project(app: &App, here: &GitLocation) -> Result<QualifiedName, CommandError> {
     const MAX_NAME_ATTEMPTS: u32 = 100;
     let branch = here
@@ -49,9 +49,9 @@ pub fn register_project(app: &App, here: &GitLocation) -> Result<QualifiedName, 
         .strip_prefix("refs/heads/")
         .unwrap_or(&here.branch);
     let directory = here.path.file_name().unwrap_or_default().to_string_lossy();
-    let plain = make_valid_name(&directory);
+    let base_name = make_valid_name(&directory);
     let resource = Resource {
-        name: parse_resource_name(&plain)?,
+        name: parse_resource_name(&base_name)?,
         host: host::register_host(&app.settings.home)?,
         place: ResourcePlace::Git {
             path: path_to_text(&here.path)?,
@@ -59,25 +59,26 @@ pub fn register_project(app: &App, here: &GitLocation) -> Result<QualifiedName, 
         },
     };
     let lifecycle = app.lifecycle()?;
-    let with_branch = format!("{plain}.{}", make_valid_name(branch));
-    let numbered = (2..MAX_NAME_ATTEMPTS).map(|number| format!("{plain}-{number}"));
-    for candidate in [plain.clone(), with_branch].into_iter().chain(numbered) {
+    let with_branch = format!("{base_name}.{}", make_valid_name(branch));
+    let numbered = (2..MAX_NAME_ATTEMPTS).map(|number| format!("{base_name}-{number}"));
+    for candidate in [base_name.clone(), with_branch].into_iter().chain(numbered) {
         let Ok(name) = candidate.parse::<QualifiedName>() else {
             continue;
         };
-        let free = match lifecycle.get_project(&name) {
+        let is_free = match lifecycle.get_project(&name) {
+            // Creating an equal project again is idempotent.
             Ok(project) => project.resources == [resource.clone()],
             Err(lifecycle::LifecycleError::Refused(plan::Refusal::NoSuchProject(_))) => true,
             Err(error) => return Err(error.into()),
         };
-        if free {
+        if is_free {
             lifecycle.create_project(&name, vec![resource], &app.new_call())?;
             return Ok(name);
         }
     }
     Err(CommandError::new(
         CommandExit::Conflict,
-        format!("Every name like `{plain}` is taken by another project."),
+        format!("Every name like `{base_name}` is taken by another project."),
     )
     .with_hint("planwright project create NAME --git ."))
 }
@@ -89,15 +90,15 @@ fn path_to_text(path: &Path) -> Result<String, CommandError> {
     })
 }
 
-fn parse_resource_name(plain: &str) -> Result<ResourceName, CommandError> {
-    let name = plain.parse::<ResourceName>();
+fn parse_resource_name(text: &str) -> Result<ResourceName, CommandError> {
+    let name = text.parse::<ResourceName>();
     name.or_else(|_| "repository".parse())
         .map_err(|error| CommandError::usage(error.to_string()))
 }
 
-/// What can be a name, of a text that may not be one.
+/// Reduces a text to the characters and length of a valid name.
 fn make_valid_name(text: &str) -> String {
-    let kept: String = text
+    let name: String = text
         .to_lowercase()
         .chars()
         .map(|c| {
@@ -108,12 +109,12 @@ fn make_valid_name(text: &str) -> String {
             }
         })
         .collect();
-    let kept = kept.trim_matches(['-', '.', '_']);
-    let kept: String = kept.chars().take(40).collect();
-    let kept = kept.trim_end_matches(['-', '.', '_']).to_owned();
-    if kept.is_empty() {
+    let name = name.trim_matches(['-', '.', '_']);
+    let name: String = name.chars().take(40).collect();
+    let name = name.trim_end_matches(['-', '.', '_']).to_owned();
+    if name.is_empty() {
         "repository".to_owned()
     } else {
-        kept
+        name
     }
 }

@@ -1,34 +1,29 @@
-//! Exit codes: one table for the program, its help and its documentation.
+//! Exit codes: the single table behind the program, `help exit-codes` and `docs/cli.md`.
 
-/// How a command ended, as a shell sees it.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandExit {
-    /// It worked.
     Ok,
     /// A malformed file, a broken store.
     Error,
-    /// A bad flag, an id that cannot be one, a wrong argument.
+    /// A bad flag, a malformed id, a wrong argument.
     Usage,
-    /// There is no such thing.
     NotFound,
     /// State, version, lease or merge conflict.
     Conflict,
-    /// A gate did not open.
+    /// A rule failed at a gate.
     Blocked,
-    /// A person is needed.
     NeedsPerson,
     /// The plan ended or halted without landing.
     NotLanded,
     /// Timed out waiting.
     TimedOut,
-    /// Whether it was done could not be learnt.
+    /// The commit may or may not have happened.
     Unknown,
-    /// Interrupted.
     Interrupted,
 }
 
 impl CommandExit {
-    /// Every code.
     pub const ALL: [Self; 11] = [
         Self::Ok,
         Self::Error,
@@ -43,7 +38,6 @@ impl CommandExit {
         Self::Interrupted,
     ];
 
-    /// The number.
     pub fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -60,12 +54,11 @@ impl CommandExit {
         }
     }
 
-    /// What it means.
     pub fn description(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Error => "error: a malformed file, a broken store",
-            Self::Usage => "usage: a bad flag, an id that cannot be one, a wrong --arg",
+            Self::Usage => "usage: a bad flag, a malformed id, a wrong --arg",
             Self::NotFound => "not found",
             Self::Conflict => "conflict: state, version, lease or merge",
             Self::Blocked => "blocked by a gate",

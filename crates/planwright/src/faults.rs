@@ -1,19 +1,19 @@
-//! Faults a test may ask for through the environment; in release builds there are none.
+//! Fault injection for tests through `PLANWRIGHT_FAULT`. Release builds inject nothing.
 //!
 //! `PLANWRIGHT_FAULT=POINT:ACTION` with the points `decided`, `before-commit`, `after-commit` and
-//! the actions `fail` and `kill` (the process ends there, as by SIGKILL).
+//! the actions `fail` and `kill` (SIGKILL to this process).
 
 use store::fault::StoreFaults;
 
 use crate::error::CommandError;
 
-/// The faults of work on repositories this process runs with: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
+/// Faults of repository work. None in release builds.
 #[cfg(not(debug_assertions))]
-pub fn of_sandboxes() -> Result<sandbox::StepFaults, CommandError> {
+pub fn sandbox_faults() -> Result<sandbox::StepFaults, CommandError> {
     Ok(sandbox::StepFaults::default())
 }
 
-/// The faults of work on repositories this process runs with: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
+/// Faults of repository work: `PLANWRIGHT_FAULT=step:STEP:ACTION`.
 #[cfg(debug_assertions)]
 #[expect(
     clippy::disallowed_methods,
@@ -29,10 +29,10 @@ pub fn sandbox_faults() -> Result<sandbox::StepFaults, CommandError> {
     else {
         return Ok(sandbox::StepFaults::default());
     };
-    let step = sandbox::Step::ALL.iter().find(|one| one.as_str() == step);
+    let step = sandbox::SandboxStep::ALL.iter().find(|one| one.as_str() == step);
     let (Some(step), kill) = (step.copied(), action == "kill") else {
         return Err(CommandError::usage(format!(
-            "PLANWRIGHT_FAULT=`{wanted}` names no step"
+            "PLANWRIGHT_FAULT=`{wanted}` does not name a step"
         )));
     };
     Ok(sandbox::StepFaults::new(move |at| {
@@ -47,13 +47,13 @@ pub fn sandbox_faults() -> Result<sandbox::StepFaults, CommandError> {
     }))
 }
 
-/// The faults this process runs with.
+/// Faults of the store. None in release builds.
 #[cfg(not(debug_assertions))]
-pub fn from_environment() -> Result<StoreFaults, CommandError> {
+pub fn store_faults() -> Result<StoreFaults, CommandError> {
     Ok(StoreFaults::default())
 }
 
-/// The faults this process runs with.
+/// Faults of the store: `PLANWRIGHT_FAULT=POINT:ACTION`.
 #[cfg(debug_assertions)]
 #[expect(
     clippy::disallowed_methods,

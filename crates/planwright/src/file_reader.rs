@@ -1,12 +1,12 @@
-//! Reading files that people and repositories wrote: never more than a file of its kind can hold, and never
-//! anything that is no file, which might not end.
+//! Reads text files written by people and repositories, with a size limit. Refuses devices, pipes and
+//! directories: reading them might never end.
 
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
 use crate::yaml::MAX_FILE_BYTES;
 
-/// The text of a file. One that is too long is cut right behind its limit, so that whoever parses it says so.
+/// Reads a file as UTF-8. Returns at most one byte more than [`MAX_FILE_BYTES`], so that the parser reports the size.
 pub fn read_text(path: &Path) -> Result<String> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(Error::new(ErrorKind::InvalidInput, "it is not a file"));
@@ -17,7 +17,7 @@ pub fn read_text(path: &Path) -> Result<String> {
         .take(limit)
         .read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE_BYTES {
-        // It is refused for its length, whatever a cut character would make of it.
+        // The cut may split a character. Convert lossily, so that the parser reports the size, not the encoding.
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
     }
     String::from_utf8(bytes)
@@ -31,11 +31,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_end_is_not_read() {
+    fn endless_and_oversized_files_are_not_read_whole() {
         assert!(read_text(Path::new("/dev/zero")).is_err());
-        let place = tempfile::tempdir().unwrap();
-        assert!(read_text(place.path()).is_err());
-        let file = place.path().join("long");
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read_text(dir.path()).is_err());
+        let file = dir.path().join("long");
         std::fs::write(&file, "é".repeat(MAX_FILE_BYTES)).unwrap();
         assert!(read_text(&file).unwrap().len() < 2 * MAX_FILE_BYTES);
         std::fs::write(&file, "short").unwrap();

@@ -1,4 +1,4 @@
-//! Where Planwright keeps its things, and who is asking: the only questions put to the system.
+//! Planwright's home directory, private files in it, and the identity of the caller.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -11,28 +11,29 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::settings;
 
-/// The home when nothing else says so: the data directory of the platform.
+/// The home if `PLANWRIGHT_HOME` is not set: `planwright` in the platform's data directory.
 pub fn default_home() -> Result<PathBuf, CommandError> {
     match etcetera::choose_base_strategy() {
         Ok(strategy) => Ok(strategy.data_dir().join("planwright")),
         Err(_) => Err(CommandError::new(
             CommandExit::Error,
-            "There is no home directory to keep the store in.",
+            "Cannot find a home directory for the store.",
         )
-        .with_hint("Set PLANWRIGHT_HOME to a directory of your own.")),
+        .with_hint("Set PLANWRIGHT_HOME to a directory you own.")),
     }
 }
 
-/// The person at the command line: the operating system's user, whatever the environment says.
+/// The person at the command line: the user of this process's uid. Ignores `USER` and the like, which can be set.
 pub fn current_person() -> Caller {
     let uid = rustix::process::getuid().as_raw();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     Caller::Person(find_user_name(&passwd, uid).unwrap_or_else(|| format!("uid-{uid}")))
 }
 
-/// On whose word the command is carried out: the person's, unless it is an actor that calls, which may do
-/// only what a worker may. A confined one cannot even reach the store; to one that is not, this is a
-/// courtesy and no wall.
+/// The caller of this command: the person, or a worker if an actor runs it. Workers may do less than people.
+///
+/// This is not a security boundary: an unconfined actor can unset the variable. A confined one cannot reach
+/// the store at all.
 pub fn current_caller() -> Caller {
     match settings::is_inside_run() {
         true => Caller::Worker("an agent that calls planwright itself".to_owned()),
@@ -40,7 +41,7 @@ pub fn current_caller() -> Caller {
     }
 }
 
-/// Only for people.
+/// Refuses the command if an actor runs it. `what` completes the sentence "An agent cannot …".
 pub fn require_person(what: &str) -> Result<(), CommandError> {
     if !settings::is_inside_run() {
         return Ok(());
@@ -49,25 +50,23 @@ pub fn require_person(what: &str) -> Result<(), CommandError> {
     Err(CommandError::new(CommandExit::NeedsPerson, message))
 }
 
-/// Makes a directory that only its owner can enter, with those above it that are missing; one that is there stays as
-/// it is.
+/// Creates a directory that only its owner can enter, and missing parents. Leaves an existing one unchanged.
 pub fn make_private_directory(path: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path)
 }
 
-/// Writes a file that only its owner can read, whatever was there.
+/// Writes a file that only its owner can read and syncs it. Replaces existing content.
 pub fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     let mut options = std::fs::File::options();
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = options.open(path)?;
-    // One that was there keeps its mode otherwise.
+    // `mode` above applies only to new files.
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
-/// Shortens a path for people.
 pub fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_person_is_found_by_their_number() {
+    fn user_name_is_looked_up_by_uid() {
         let passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\n";
         assert_eq!(find_user_name(passwd, 1000).as_deref(), Some("ada"));
         assert_eq!(find_user_name(passwd, 7), None);

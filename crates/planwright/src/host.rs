@@ -1,4 +1,4 @@
-//! This host: what it is called, and what is reachable from it.
+//! Opens the local host: its id and its sandboxes.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{actor_set, home, settings};
 
-/// What a host is called that has never registered anything. No resource lies there.
+/// Stands in for the id of a host that has registered nothing yet. No resource has it.
 const UNREGISTERED_HOST: &str = "this-host-has-registered-nothing";
 
-/// The hands of this host. Looking at them writes nothing.
+/// Opens the sandboxes of this host. Writes nothing.
 pub fn open_local_host(home: &Path) -> Result<LocalHost, CommandError> {
     let faults = crate::faults::sandbox_faults()?;
     let mut sandboxes = Sandboxes::new(home, settings::read_git_env()).with_faults(faults);
-    // Who only looks needs none; who runs something is told that there is none.
+    // Read-only commands need no supervisor. Commands that run something fail with `NoSupervisor`.
     if let Ok(supervisor) = actor_set::make_supervisor() {
         sandboxes = sandboxes.with_supervisor(supervisor);
     }
@@ -25,12 +25,12 @@ pub fn open_local_host(home: &Path) -> Result<LocalHost, CommandError> {
         Some(host) => host,
         None => UNREGISTERED_HOST
             .parse()
-            .expect("BUG: it is a proper name of a host"),
+            .expect("BUG: the constant is a valid host id"),
     };
     Ok(LocalHost { sandboxes, host })
 }
 
-/// The stable id of this host, given at the first registration and kept in the home.
+/// Returns this host's id. The first call generates it and writes it to the `host` file in the home.
 pub fn register_host(home: &Path) -> Result<HostId, CommandError> {
     if let Some(host) = read_host_id(home)? {
         return Ok(host);
@@ -47,7 +47,7 @@ pub fn register_host(home: &Path) -> Result<HostId, CommandError> {
     let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let id = format!("{}-{random}", system_name());
     home::make_private_directory(home).map_err(failed)?;
-    // Whoever registers first names the host; the link cannot replace what another process wrote.
+    // Two processes may register at once. A hard link does not replace an existing file, so the first id wins.
     let new = home.join(format!("host.{random}"));
     let written =
         home::write_private_file(&new, &id).and_then(|()| match std::fs::hard_link(&new, &file) {
@@ -74,16 +74,13 @@ fn read_host_id(home: &Path) -> Result<Option<HostId>, CommandError> {
     text.trim().parse().map(Some).map_err(|_| {
         CommandError::new(
             CommandExit::Error,
-            format!(
-                "{} does not hold the id of a host.",
-                home::display_path(&file)
-            ),
+            format!("{} does not contain a host id.", home::display_path(&file)),
         )
-        .with_hint("Projects know their host by it; restore the file from a backup.")
+        .with_hint("Projects refer to this host by its id. Restore the file from a backup.")
     })
 }
 
-/// What the system calls itself, as far as it can be part of an id.
+/// The node name, reduced to the characters and length a host id allows.
 fn system_name() -> String {
     let name = rustix::system::uname();
     let name: String = name

@@ -1,14 +1,14 @@
-//! Commands in hints, as they can be typed from here: with the program and store of this call.
+//! Renders commands in hints with the program path and `--store` of this invocation, ready to paste.
 
-/// How this program was called.
+/// How this program was invoked.
 #[derive(Debug, Clone)]
 pub struct ProgramInvocation {
     program: String,
+    /// The program with its `--store`, if one was given.
     prefix: String,
 }
 
 impl ProgramInvocation {
-    /// By this program name, with this `--store` if one was given.
     pub fn new(program: &str, store: Option<&str>) -> Self {
         let program = quote_word(program);
         let prefix = match store {
@@ -18,7 +18,7 @@ impl ProgramInvocation {
         Self { program, prefix }
     }
 
-    /// By the same program name, for another store.
+    /// The same program with another `--store`.
     #[must_use]
     pub fn with_store(&self, store: &str) -> Self {
         Self {
@@ -27,12 +27,12 @@ impl ProgramInvocation {
         }
     }
 
-    /// Is this a command that can be typed, and not a sentence?
+    /// Returns whether a rendered hint is a command, not a sentence.
     pub fn is_command(&self, hint: &str) -> bool {
         hint.starts_with(&format!("{} ", self.prefix))
     }
 
-    /// A hint that is a command, or ends with one, as it can be typed; any other text as it is.
+    /// Replaces `planwright` in a hint that is a command or ends with one. Returns other text unchanged.
     pub fn render_hint(&self, text: &str) -> String {
         match text.strip_prefix("planwright ") {
             Some(rest) => format!("{} {rest}", self.prefix),
@@ -41,7 +41,7 @@ impl ProgramInvocation {
     }
 }
 
-/// A word a shell takes as one.
+/// Quotes a word for the shell if necessary.
 pub fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_can_be_typed_from_where_one_is() {
+    fn hints_use_the_program_and_store_of_this_invocation() {
         let plain = ProgramInvocation::new("planwright", None);
         assert_eq!(plain.render_hint("planwright list"), "planwright list");
         let elsewhere =

@@ -1,16 +1,16 @@
 //! Planwright: a transactional plan engine for AI agents.
 //!
-//! An action used on a goal becomes a plan that moves through strategize, execute and apply. Any
+//! An action or a goal becomes a plan that moves through strategize, execute and apply. Any
 //! number of processes, threads and machines share the same plans; none sees stale state, takes a
 //! step twice or leaves a plan half moved.
 //!
-//! To embed the engine, start from [`Lifecycle`]. Whoever works on plans is an [`Actor`], and a [`Worker`]
-//! has them work on whatever is due:
+//! To embed the engine, start from [`Lifecycle`]. Implement [`Actor`] to do the work of a phase; a
+//! [`Worker`] claims due plans and runs their actors:
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use planwright::{Actor, Actors, Assignment, Call, Caller, Cursor, Lifecycle, MemoryStore};
+//! use planwright::{Actor, Assignment, Call, Caller, Cursor, Lifecycle, MemoryStore, PlanActors};
 //! use planwright::{Phase, Report, Span, Stop, UseRequest, Worker, Workplace};
 //!
 //! struct MyBot;
@@ -26,12 +26,12 @@
 //! let ada = Call::by(Caller::Person("ada".into()));
 //! let request = UseRequest {
 //!     goal: Some("Count the apples".into()),
-//!     fallback_actors: Some(Actors::both("bot".parse()?)),
+//!     fallback_actors: Some(PlanActors::for_both_phases("bot".parse()?)),
 //!     ..UseRequest::default()
 //! };
 //! let plan = lifecycle.use_action(request.clone(), &ada)?.plan;
 //!
-//! // A worker works until it is asked to stop; whatever happens to any plan can be followed meanwhile.
+//! // The worker runs until it is asked to stop. The event stream covers all plans.
 //! let shutdown = Stop::default();
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| Worker::new(&lifecycle).actor("bot", MyBot).run(&shutdown));
@@ -41,22 +41,22 @@
 //!             break;
 //!         }
 //!     }
-//!     shutdown.ask();
+//!     shutdown.request();
 //! });
 //! let result = lifecycle.get_plan(plan.id)?.plan.result.expect("a result");
 //! assert_eq!(result.report.expect("a report").as_str(), "Looked into: Count the apples");
 //!
-//! // Or work yourself: a claim is a value, and nobody handles epochs by hand.
+//! // Or do the work yourself: a claim is a value that carries its epoch.
 //! lifecycle.use_action(request, &ada)?;
-//! let work = lifecycle.claim(Phase::Strategize, "me", Span::seconds(30), &ada)?;
-//! let work = work.expect("a plan that waits");
+//! let work = lifecycle.claim(Phase::Strategize, "me", Span::from_seconds(30), &ada)?;
+//! let work = work.expect("a queued plan");
 //! let done = work.complete(&Report::done("Count each basket twice"))?;
 //! assert_eq!(done.plan.stage.to_string(), "strategize/complete");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The rest of this crate is the command line: [`cli`] is what `main` runs.
+//! The rest of this crate is the command line. `main` calls [`cli::main`].
 
 mod actions;
 mod actor_set;
@@ -85,15 +85,15 @@ pub mod yaml;
 pub use actors::{Actor, Assignment, Report, ReportOutcome, RunProgress, Stop, Usage, Workplace};
 pub use lifecycle::{
     ActorSet, Call, ChangesetHandle, Claim, EventStream, ExecutionContext, Lifecycle,
-    LifecycleError, OperationOutcome, UseRequest, WentOn, Worker, WorkerStats,
+    LifecycleError, OperationOutcome, UseRequest, NextPhase, Worker, WorkerStats,
 };
 pub use plan::{
     self, Caller, GateBlocked, Phase, Plan, PlanActors, PlanId, Refusal, Span, Timestamp,
 };
 pub use store::{self, Cursor, MemoryStore, PlanFilter, Store};
 
-/// The engine on the store at an address as `--store` takes it: `sqlite:PATH` or `postgres://…`.
-/// Opening it writes nothing, and fails only if the address is none.
+/// Opens the engine on a store address as `--store` takes it: `sqlite:PATH` or `postgres://…`.
+/// Writes nothing and does not connect; fails only if the address is malformed.
 pub fn open(address: &str) -> Result<Lifecycle, store::StoreError> {
     let address = settings::StoreAddress::parse(address);
     address
@@ -106,18 +106,18 @@ pub fn open(address: &str) -> Result<Lifecycle, store::StoreError> {
 
 #[cfg(test)]
 mod tests {
-    /// What the README shows of embedding is part of the example above, which is compiled and run.
+    /// The README's embedding example consists of lines of the doc test above, which is compiled and run.
     #[test]
-    fn the_readme_embeds_as_the_example_does() {
+    fn readme_example_is_part_of_the_doc_test() {
         let readme = include_str!("../../../README.md");
-        let shown = readme.split("```rust\n").nth(1).expect("an example");
-        let shown = shown.split("```").next().expect("its end");
+        let excerpt = readme.split("```rust\n").nth(1).expect("a Rust example");
+        let excerpt = excerpt.split("```").next().expect("a closing fence");
         let example: Vec<&str> = include_str!("lib.rs")
             .lines()
             .filter_map(|line| line.strip_prefix("//! "))
             .collect();
-        for line in shown.lines().filter(|line| !line.is_empty()) {
-            assert!(example.contains(&line), "not in the example: {line}");
+        for line in excerpt.lines().filter(|line| !line.is_empty()) {
+            assert!(example.contains(&line), "not in the doc test: {line}");
         }
     }
 }

@@ -1,30 +1,29 @@
-//! What plans may use: said by flags, by a repository, by the user, each about what it wants to.
+//! Limits of plans: flags, values from config files, and how they override each other.
 
 use plan::ledger::{BudgetUnit, GlobalBudget};
 use plan::plan::PlanLimits;
 use plan::{Money, Span};
 
-/// How long one run of an agent may take where nobody says so. Without an end, one that hangs would
-/// keep its plan for ever.
+/// The time limit of one run if none is set. Without it, an agent that hangs would hold its plan forever.
 const DEFAULT_RUN_TIMEOUT: Span = Span::from_seconds(3600);
 
-/// Limits as far as somebody said them.
+/// Limits from one source. `None` leaves a limit to the next source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitOverrides {
-    /// Tries of a phase.
+    /// Attempts per phase.
     pub attempts: Option<u32>,
-    /// How long one run may take.
+    /// Time limit of one run.
     pub timeout: Option<Span>,
-    /// How much all runs may cost.
+    /// Cost of all runs together.
     pub cost: Option<Money>,
-    /// How many tokens all runs may use.
+    /// Tokens of all runs together.
     pub tokens: Option<u64>,
-    /// How long all runs may take together.
+    /// Time of all runs together.
     pub time: Option<Span>,
 }
 
 impl LimitOverrides {
-    /// These and, where they say nothing, those.
+    /// Fills unset limits from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -36,7 +35,7 @@ impl LimitOverrides {
         }
     }
 
-    /// Everything about them, with what is usual where nobody said anything.
+    /// Fills unset limits with the defaults.
     pub fn with_defaults(self) -> PlanLimits {
         self.apply_to(PlanLimits {
             timeout: Some(DEFAULT_RUN_TIMEOUT),
@@ -44,7 +43,7 @@ impl LimitOverrides {
         })
     }
 
-    /// These instead of those that are in force.
+    /// Overrides the current limits with those that are set here.
     pub fn apply_to(self, current: PlanLimits) -> PlanLimits {
         PlanLimits {
             attempts: self.attempts.unwrap_or(current.attempts),
@@ -55,7 +54,6 @@ impl LimitOverrides {
         }
     }
 
-    /// Was anything said?
     pub fn is_any_set(self) -> bool {
         self != Self::default()
     }
@@ -64,25 +62,24 @@ impl LimitOverrides {
 /// What a plan may use.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct LimitArgs {
-    /// How long one run of the agent may take, as in 90s, 20m or 2h.
+    /// Time limit for one run of the agent: 90s, 20m or 2h.
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
-    /// How often a phase is tried before it waits for you.
+    /// Attempts per phase before the plan waits for you.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     attempts: Option<u32>,
-    /// How much money all its runs may cost, as in 2.50, as far as the agent tells.
+    /// Cost limit for all runs in US dollars, such as 2.50. Counts what the agent reports.
     #[arg(long, value_name = "AMOUNT")]
     max_cost: Option<Money>,
-    /// How many tokens all its runs may read and write, as far as the agent tells.
+    /// Token limit for all runs, input and output. Counts what the agent reports.
     #[arg(long, value_name = "N", value_parser = parse_tokens)]
     max_tokens: Option<u64>,
-    /// How long all its runs may take together, as in 90s, 20m or 2h.
+    /// Time limit for all runs together: 90s, 20m or 2h.
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
 }
 
 impl LimitArgs {
-    /// What they say.
     pub fn overrides(&self) -> LimitOverrides {
         LimitOverrides {
             attempts: self.attempts,
@@ -93,7 +90,7 @@ impl LimitArgs {
         }
     }
 
-    /// Each flag, and whether it was given.
+    /// Returns each flag and whether it was given.
     pub fn given_flags(&self) -> [(&'static str, bool); 5] {
         [
             ("--timeout", self.timeout.is_some()),
@@ -105,20 +102,20 @@ impl LimitArgs {
     }
 }
 
-/// A number of tokens, more than none.
+/// Parses a positive number of tokens that fits the store's signed integers.
 pub fn parse_tokens(given: &str) -> Result<u64, String> {
     let number = given.parse::<u64>().ok();
     number
         .filter(|number| (1..=i64::MAX.unsigned_abs()).contains(number))
         .ok_or_else(|| {
             format!(
-                "`{}` is no number of tokens",
+                "`{}` is not a number of tokens",
                 given.chars().take(40).collect::<String>()
             )
         })
 }
 
-/// A number of tries.
+/// Parses a number of attempts, 1 to 1000.
 pub fn parse_attempts(given: &str) -> Result<u32, String> {
     let number = given.parse::<u32>().ok();
     number
@@ -126,15 +123,15 @@ pub fn parse_attempts(given: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a whole number from 1 to 1000".to_owned())
 }
 
-/// What all plans together may use, of two settings.
+/// Builds the global budget from two settings, which were checked when they were loaded.
 pub fn parse_budget(cost: Option<&str>, token_limit: Option<&str>) -> GlobalBudget {
     GlobalBudget {
         cost: cost.and_then(|cost| cost.parse().ok()),
-        tokens: token_limit.and_then(|said| parse_tokens(said).ok()),
+        tokens: token_limit.and_then(|limit| parse_tokens(limit).ok()),
     }
 }
 
-/// The flag that gives a plan as much again of what it used up.
+/// The flag that raises a plan's exhausted limit: the amount spent plus the old limit.
 pub fn raise_limit_flag(unit: BudgetUnit, spent: u64, limit: u64) -> String {
     let value = format_amount(unit, spent.saturating_add(limit));
     match unit {
@@ -144,18 +141,18 @@ pub fn raise_limit_flag(unit: BudgetUnit, spent: u64, limit: u64) -> String {
     }
 }
 
-/// The command that gives all plans as much again of what they used up.
+/// The command that raises the exhausted global limit: the amount spent plus the old limit.
 pub fn raise_budget_command(unit: BudgetUnit, spent: u64, limit: u64) -> String {
     let value = format_amount(unit, spent.saturating_add(limit));
     let key = match unit {
         BudgetUnit::Cost => "budget.cost",
-        // Time has no limit for all plans.
+        // There is no global time limit.
         BudgetUnit::Tokens | BudgetUnit::Time => "budget.tokens",
     };
     format!("planwright config set {key} {value}")
 }
 
-/// An amount as it is typed, in whole cents, tokens or minutes, a started one included.
+/// Formats an amount for a flag, rounded up to whole cents, tokens or minutes.
 fn format_amount(unit: BudgetUnit, amount: u64) -> String {
     match unit {
         BudgetUnit::Cost => {

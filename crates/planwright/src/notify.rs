@@ -1,4 +1,4 @@
-//! Telling a person who looks elsewhere: their own command, run when a plan needs them, failed or landed.
+//! Runs the user's `notify.command` when a plan needs them, fails or lands.
 
 use plan::stage::ApplyState;
 use plan::{Plan, PlanStage};
@@ -6,14 +6,13 @@ use plan::{Plan, PlanStage};
 use crate::cli::App;
 use crate::settings::SettingKey;
 
-/// Who is told, and how; can be taken to other threads.
+/// The notify command and the means to run it. Does nothing if no command is set.
 pub struct PersonNotifier {
     command: Option<String>,
     sandboxes: Option<sandbox::Sandboxes>,
 }
 
 impl PersonNotifier {
-    /// As the settings say.
     pub fn from_settings(app: &App) -> Self {
         let local_host = app
             .lifecycle()
@@ -21,13 +20,13 @@ impl PersonNotifier {
             .and_then(|lifecycle| lifecycle.local_host().ok());
         Self {
             command: app.settings.get(SettingKey::Notify).value.clone(),
-            sandboxes: local_host.map(|hands| hands.sandboxes.clone()),
+            sandboxes: local_host.map(|host| host.sandboxes.clone()),
         }
     }
 
-    /// Tells of a plan that goes no further by itself.
+    /// Runs the notify command for a plan that has stopped. Ignores failures of the command.
     pub fn notify(&self, plan: &Plan) {
-        let (Some(command), Some(workshop), Some(what)) =
+        let (Some(command), Some(sandboxes), Some(kind)) =
             (&self.command, &self.sandboxes, notification_kind(plan))
         else {
             return;
@@ -37,13 +36,13 @@ impl PersonNotifier {
         let variables = [
             ("PLANWRIGHT_PLAN", id.as_str()),
             ("PLANWRIGHT_GOAL", goal),
-            ("PLANWRIGHT_WHAT", what),
+            ("PLANWRIGHT_WHAT", kind),
         ];
-        let _ = workshop.run_notify_command(command, &variables);
+        let _ = sandboxes.run_notify_command(command, &variables);
     }
 }
 
-/// What there is to tell.
+/// The value of `PLANWRIGHT_WHAT`; `None` for a plan that was cancelled.
 fn notification_kind(plan: &Plan) -> Option<&'static str> {
     if let PlanStage::Apply(ApplyState::Applied(_)) = &plan.stage {
         return Some("landed");

@@ -1,7 +1,7 @@
-//! The plan a person last made or named in a checkout: what `@` means there.
+//! Remembers the plan a person last created or named in a checkout: the meaning of `@`.
 //!
-//! Neither the clock nor what workers do changes it. One small file per store and checkout, below the home; without
-//! it `@` is the newest plan, so a file that cannot be read or written is not an error.
+//! One small file per store and checkout, in the home. Workers do not change it. Without it `@` is the newest
+//! plan, so a file that cannot be read or written is not an error.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,21 +12,21 @@ use plan::{Digest, PlanId};
 use crate::current_repository;
 use crate::settings::StoreAddress;
 
-/// Where the plan of the current checkout is remembered.
+/// The file that remembers the recent plan of one checkout.
 #[derive(Debug)]
 pub struct RecentPlan {
     file: PathBuf,
 }
 
 impl RecentPlan {
-    /// For plans of this store, in the checkout around the current directory, or in that directory outside of any.
-    /// `None` where there is no current directory.
+    /// Locates the file for this store and the current checkout, or the current directory outside any checkout.
+    /// `None` if there is no current directory.
     pub fn for_current_checkout(home: &Path, store: &StoreAddress) -> Option<Self> {
         let here =
             current_repository::find_checkout_root().or_else(|| std::env::current_dir().ok())?;
         let here = here.canonicalize().ok()?;
         let store = match store {
-            // A relative path names another file in another directory.
+            // The same relative path names different stores in different directories.
             StoreAddress::Sqlite(path) => std::path::absolute(path).ok()?.into_os_string(),
             StoreAddress::Postgres(url) => url.into(),
         };
@@ -35,12 +35,11 @@ impl RecentPlan {
         Some(Self { file })
     }
 
-    /// The plan, if one is remembered.
     pub fn read(&self) -> Option<PlanId> {
         fs::read_to_string(&self.file).ok()?.trim().parse().ok()
     }
 
-    /// Remembers a plan. Written beside the file and renamed, so that nobody reads half of it.
+    /// Remembers a plan. Writes beside the file and renames, so that readers never see half a file.
     pub fn write(&self, plan_id: PlanId) -> std::io::Result<()> {
         let directory = self.file.parent().unwrap_or(Path::new("."));
         crate::home::make_private_directory(directory)?;

@@ -1,11 +1,10 @@
-//! What repositories say about work on them: their `planwright.yaml`, as it stands in the working tree of
-//! whoever uses them.
+//! Reads `planwright.yaml` from the working tree of a plan's repositories and merges it with the settings.
 
 use std::path::{Path, PathBuf};
 
 use plan::action::ActionDefinition;
 use plan::plan::ProfileSource;
-use plan::ways::SandboxSetup;
+use plan::repository_policy::SandboxSetup;
 use plan::{ActorDefinition, Profile, QualifiedName, RepositoryPolicy};
 
 use crate::cli::App;
@@ -16,62 +15,56 @@ use crate::limits::LimitOverrides;
 use crate::settings::{SettingLayer, Settings};
 use crate::yaml::{self, RepositoryFile};
 
-/// What the repositories of a plan say.
+/// The merged `planwright.yaml` of all repositories of a plan.
 #[derive(Debug, Clone, Default)]
 pub struct RepositoryConfig {
-    /// How they want to be worked on.
     pub policy: RepositoryPolicy,
-    /// Who works there.
     pub actor: Option<QualifiedName>,
-    /// How actors are started.
     pub actors: Vec<ActorDefinition>,
-    /// What can be used there.
     pub actions: Vec<RepositoryAction>,
-    /// Where plans stop and ask.
     pub profile: Option<Profile>,
-    /// What plans may use.
     pub limits: LimitOverrides,
 }
 
 /// An action that a repository defines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepositoryAction {
-    /// What it is.
     pub definition: ActionDefinition,
-    /// The file that says so.
+    /// The `planwright.yaml` that defines it.
     pub file: PathBuf,
 }
 
-/// What a plan is made with where no flag says it.
+/// The defaults of a new plan after merging all sources except flags and the action.
 #[derive(Debug, Clone)]
 pub struct ResolvedDefaults {
-    /// Who works.
     pub actor: Option<QualifiedName>,
-    /// Where it stops and asks, and who says so.
+    /// The profile and where it comes from.
     pub profile: Option<(Profile, ProfileSource)>,
-    /// What it may use.
     pub limits: LimitOverrides,
 }
 
 impl RepositoryConfig {
-    /// What is said by the environment, else here, else in the user's file.
+    /// Resolves each default separately: environment first, then this file, then the user's file.
     pub fn resolve_defaults(&self, settings: &Settings) -> ResolvedDefaults {
-        let [first, last] =
-            [SettingLayer::Environment, SettingLayer::File].map(|at| settings.plan_defaults(at));
-        let by = |profile: Option<Profile>, source| profile.map(|profile| (profile, source));
+        let [environment, user_file] = [SettingLayer::Environment, SettingLayer::File]
+            .map(|layer| settings.plan_defaults(layer));
+        let chosen_by = |profile: Option<Profile>, source| profile.map(|profile| (profile, source));
         ResolvedDefaults {
-            actor: first.actor.or_else(|| self.actor.clone()).or(last.actor),
-            profile: by(first.profile, ProfileSource::User)
-                .or(by(self.profile, ProfileSource::Repository))
-                .or(by(last.profile, ProfileSource::User)),
-            limits: first.limits.or(self.limits).or(last.limits),
+            actor: environment
+                .actor
+                .or_else(|| self.actor.clone())
+                .or(user_file.actor),
+            profile: chosen_by(environment.profile, ProfileSource::User)
+                .or(chosen_by(self.profile, ProfileSource::Repository))
+                .or(chosen_by(user_file.profile, ProfileSource::User)),
+            limits: environment.limits.or(self.limits).or(user_file.limits),
         }
     }
 }
 
 pub use plan::invariant::REPOSITORY_CONFIG_FILE;
 
-/// What the repositories of these projects say.
+/// Reads the config of all repositories of these projects.
 pub fn read_for_projects(
     app: &App,
     projects: &[QualifiedName],
@@ -79,51 +72,53 @@ pub fn read_for_projects(
     if projects.is_empty() {
         return Ok(RepositoryConfig::default());
     }
-    // On another host its own file counts; what is wrong otherwise is said by the use itself.
-    let sites = app.lifecycle()?.locate_project_resources(projects);
-    let places = sites.unwrap_or_default().into_iter().map(|site| {
-        let root = site.location.path().to_owned();
-        (site.name, root)
+    // Resources on another host cannot be read here, and creating the plan reports any other error.
+    let resources = app.lifecycle()?.locate_project_resources(projects);
+    let roots = resources.unwrap_or_default().into_iter().map(|resource| {
+        let root = resource.location.path().to_owned();
+        (resource.name, root)
     });
-    read_for_roots(places)
+    read_for_roots(roots)
 }
 
-/// What a repository says that is no project yet, so that its resource has no name to furnish it by.
+/// Reads the config of a repository that is not a project yet. Omits the sandbox setup, which is keyed by
+/// resource name.
 pub fn read_for_repository(root: &Path) -> Result<RepositoryConfig, CommandError> {
     let nameless = (String::new(), root.to_owned());
     let config = read_for_roots(std::iter::once(nameless))?;
     let policy = RepositoryPolicy {
-        furnishings: Vec::new(),
+        sandbox_setups: Vec::new(),
         ..config.policy
     };
     Ok(RepositoryConfig { policy, ..config })
 }
 
-/// What the repositories at these places say, each under the name of its resource.
+/// Reads and merges the config files at these roots, given as (resource name, root).
 fn read_for_roots(
-    places: impl Iterator<Item = (String, PathBuf)>,
+    roots: impl Iterator<Item = (String, PathBuf)>,
 ) -> Result<RepositoryConfig, CommandError> {
     let mut config = RepositoryConfig::default();
     let mut read_from: Option<String> = None;
-    for (resource, root) in places {
+    for (resource, root) in roots {
         let path = root.join(REPOSITORY_CONFIG_FILE);
         let Some(file) = read_file(&path)? else {
             continue;
         };
-        let same = config.policy.arrival == file.landing_options
+        // These values apply to the whole plan, so files that are present must agree on them.
+        let same = config.policy.landing == file.landing_options
             && config.policy.clean == file.clean
             && config.profile == file.profile
             && config.actor == file.actor
             && config.limits == file.limits;
         if let Some(other) = read_from.as_ref().filter(|_| !same) {
             return Err(CommandError::usage(format!(
-                "{other} and {} want work on them to be done differently.",
+                "{other} and {} disagree on actor, profile, limits, apply or sandbox.clean.",
                 path.display()
             ))
-            .with_hint("Make them say the same, or use the projects in plans of their own."));
+            .with_hint("Make the files agree, or use the projects in separate plans."));
         }
         read_from = Some(path.display().to_string());
-        config.policy.arrival = file.landing_options;
+        config.policy.landing = file.landing_options;
         config.policy.clean = file.clean;
         config.profile = file.profile;
         config.actor = file.actor;
@@ -137,7 +132,7 @@ fn read_for_roots(
                 file: path.clone(),
             }));
         if file.setup.is_some() || !file.include.is_empty() {
-            config.policy.furnishings.push(SandboxSetup {
+            config.policy.sandbox_setups.push(SandboxSetup {
                 resource,
                 setup: file.setup,
                 include: file.include,
@@ -147,7 +142,7 @@ fn read_for_roots(
     Ok(config)
 }
 
-/// What a repository's file says, if there is one.
+/// Reads one `planwright.yaml`; `None` if it does not exist.
 pub fn read_file(path: &Path) -> Result<Option<RepositoryFile>, CommandError> {
     let source = match file_reader::read_text(path) {
         Ok(source) => source,

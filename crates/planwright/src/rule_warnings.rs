@@ -1,5 +1,4 @@
-//! Compares rules with what is there: whether the working tree has others than the target branch, and whether a
-//! glob matches anything.
+//! Warnings about rules: they differ between working tree and target branch, or a glob matches no file.
 
 use plan::QualifiedName;
 use plan::invariant::{RuleCheck, RuleDraft};
@@ -11,7 +10,7 @@ use crate::repository_config::REPOSITORY_CONFIG_FILE;
 use crate::wire::UserMessage;
 use crate::{repository_config, yaml};
 
-/// The target branch, if the rules in the working tree are not those on it.
+/// Returns the target branch if its rules differ from those in the working tree.
 pub fn branch_with_other_rules(app: &App, location: &LocalResource) -> Option<String> {
     let ResourceLocation::Git { path, target } = &location.location else {
         return None;
@@ -21,7 +20,7 @@ pub fn branch_with_other_rules(app: &App, location: &LocalResource) -> Option<St
     let here = repository_config::read_file(&path.join(REPOSITORY_CONFIG_FILE))
         .ok()?
         .unwrap_or_default();
-    // What cannot be read there is not what stands here, either.
+    // Rules that cannot be read on the branch count as different.
     let there = read_committed_rules(sandboxes, location, &tip).ok();
     (there != Some(here.invariants)).then(|| short_branch(target).to_owned())
 }
@@ -39,7 +38,7 @@ fn read_committed_rules(
     Ok(file.invariants)
 }
 
-/// Says of which globs of a rule nothing is there, in the project that it is for or that one is in.
+/// Warns about globs of a rule that match no file of `project`, or of the current project if `None`.
 pub fn warn_unmatched_globs(
     app: &App,
     check: &RuleCheck,
@@ -55,15 +54,15 @@ pub fn warn_unmatched_globs(
     let Some(project) = here else {
         return Vec::new();
     };
-    // Nobody is kept from adding a rule because a repository cannot be looked at.
-    let there = list_project_paths(app, &project).unwrap_or_default();
-    if there.is_empty() {
+    // An unreadable repository must not prevent adding a rule.
+    let paths = list_project_paths(app, &project).unwrap_or_default();
+    if paths.is_empty() {
         return Vec::new();
     }
-    let idle = lifecycle::unmatched_globs(globs, &there);
-    let warnings = idle.into_iter().map(|glob| UserMessage {
+    let unmatched = lifecycle::unmatched_globs(globs, &paths);
+    let warnings = unmatched.into_iter().map(|glob| UserMessage {
         level: "warn",
-        text: format!("Nothing in {project} matches `{glob}` yet; is it spelt right?"),
+        text: format!("`{glob}` matches no file in {project} yet. Check the spelling."),
     });
     warnings.collect()
 }

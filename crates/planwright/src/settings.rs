@@ -1,6 +1,7 @@
-//! Settings: flag, then `PLANWRIGHT_*`, then the user's file, then the default. Each value knows
-//! where it was said; what a repository says of its own comes between the two ([`crate::wishes`]).
-//! The only place that reads the environment.
+//! Resolves settings: flag, then `PLANWRIGHT_*` variable, then the user's `config.yaml`, then the default.
+//!
+//! Each value records its origin. A repository's `planwright.yaml` ranks between variables and the user's
+//! file; [`crate::repository_config`] merges it in. Apart from test faults, no other module reads the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use crate::home;
 use crate::limits::{self, LimitOverrides};
 use crate::yaml;
 
-/// The keys of the user's file.
+/// All keys of `config.yaml`, in the order they are listed to the user.
 pub const SETTING_KEYS: [SettingKey; 14] = [
     SettingKey::Store,
     SettingKey::Actor,
@@ -34,41 +35,39 @@ pub const SETTING_KEYS: [SettingKey; 14] = [
     SettingKey::SandboxUnconfined,
 ];
 
-/// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingKey {
-    /// Where plans are kept.
+    /// The store address.
     Store,
-    /// Who works when neither the action nor a flag says so.
+    /// The agent of plans whose action and flags name none.
     Actor,
-    /// Where plans stop and ask when neither the action nor a flag says so.
+    /// The profile of plans whose action and flags name none.
     Profile,
-    /// What is run when a plan needs a person, failed or landed.
+    /// The command to run when a plan needs a person, fails or lands.
     Notify,
-    /// How often a phase of a new plan is tried.
+    /// Attempts per phase of a new plan.
     LimitAttempts,
-    /// How long one run of a new plan may take.
+    /// Time limit of one run of a new plan.
     LimitTimeout,
-    /// How much a new plan may cost.
+    /// Cost limit of a new plan.
     LimitCost,
-    /// How many tokens a new plan may use.
+    /// Token limit of a new plan.
     LimitTokens,
-    /// How long all runs of a new plan may take together.
+    /// Time limit of all runs of a new plan together.
     LimitTime,
-    /// How much all plans together may cost.
+    /// Cost limit of all plans together.
     BudgetCost,
-    /// How many tokens all plans together may use.
+    /// Token limit of all plans together.
     BudgetTokens,
-    /// What set-up commands and rules may read besides tools and caches: paths, separated by commas.
+    /// Comma-separated paths that set-up commands and rules may read, in addition to tools and caches.
     SandboxReadable,
-    /// What set-up commands and rules may write besides their checkout: paths, separated by commas.
+    /// Comma-separated paths that set-up commands and rules may write, in addition to their checkout.
     SandboxWritable,
-    /// Repositories whose set-up command is not confined: paths, separated by commas.
+    /// Comma-separated paths of repositories whose set-up command runs unconfined.
     SandboxUnconfined,
 }
 
 impl SettingKey {
-    /// As it is typed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -88,7 +87,7 @@ impl SettingKey {
         }
     }
 
-    /// The variable that overrides the user's file.
+    /// The environment variable that overrides the user's file.
     pub fn variable_name(self) -> &'static str {
         match self {
             Self::Store => "PLANWRIGHT_STORE",
@@ -108,7 +107,7 @@ impl SettingKey {
         }
     }
 
-    /// Is this a value it can have?
+    /// Checks that a value is valid for this key.
     pub fn check_value(self, value: &str) -> Result<(), CommandError> {
         match self {
             Self::Store => StoreAddress::parse(value).map(drop),
@@ -120,9 +119,9 @@ impl SettingKey {
                 .parse::<Profile>()
                 .map(drop)
                 .map_err(|error| CommandError::usage(error.to_string())),
-            Self::Notify if value.contains('\0') => {
-                Err(CommandError::usage("A command has no NUL in it."))
-            }
+            Self::Notify if value.contains('\0') => Err(CommandError::usage(
+                "A command cannot contain a NUL character.",
+            )),
             Self::Notify => Ok(()),
             Self::LimitAttempts => limits::parse_attempts(value)
                 .map(drop)
@@ -144,7 +143,6 @@ impl SettingKey {
         }
     }
 
-    /// The key of this name.
     pub fn parse(name: &str) -> Result<Self, CommandError> {
         SETTING_KEYS
             .into_iter()
@@ -152,23 +150,21 @@ impl SettingKey {
             .ok_or_else(|| {
                 let known: Vec<&str> = SETTING_KEYS.iter().map(|key| key.as_str()).collect();
                 CommandError::usage(format!(
-                    "`{name}` is no setting; there are {}.",
+                    "`{name}` is not a setting. Settings: {}.",
                     known.join(", ")
                 ))
             })
     }
 }
 
-/// Where a value was said.
+/// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// By a flag.
     Flag,
-    /// By this variable.
+    /// The name of the variable.
     Environment(&'static str),
-    /// In this file.
+    /// The path of the user's file.
     File(PathBuf),
-    /// Nowhere.
     Default,
 }
 
@@ -183,69 +179,60 @@ impl std::fmt::Display for SettingOrigin {
     }
 }
 
-/// Where plans' settings are said. A repository's own file comes between the two.
+/// A source of defaults for new plans. A repository's `planwright.yaml` ranks between the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingLayer {
-    /// By variables.
     Environment,
-    /// In the user's file.
+    /// The user's file.
     File,
 }
 
-/// What was said about new plans, in one place.
+/// Defaults for new plans from one layer.
 #[derive(Debug, Clone, Default)]
 pub struct PlanDefaults {
-    /// Who works.
     pub actor: Option<QualifiedName>,
-    /// Where they stop and ask.
     pub profile: Option<Profile>,
-    /// What they may use.
     pub limits: LimitOverrides,
 }
 
-/// A value and where it was said.
+/// The effective value of a key and its origin.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Which.
     pub key: SettingKey,
-    /// Its value, if it has one.
     pub value: Option<String>,
-    /// Where it was said.
     pub origin: SettingOrigin,
 }
 
-/// What became of a setting that was to be removed.
+/// The outcome of removing a setting from the user's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingRemoval {
-    /// It is gone.
     Removed,
-    /// The file did not have it.
     NotPresent,
 }
 
-/// All settings of one call.
+/// The effective settings of one invocation.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where Planwright keeps its things.
+    /// Planwright's own directory: store, sandboxes, `config.yaml`, agent definitions.
     pub home: PathBuf,
     values: Vec<Setting>,
 }
 
 impl Settings {
-    /// Gathers what flags, environment and the user's file say.
+    /// Reads flags, environment and the user's file. Fails on the first invalid value.
     pub fn load(store_flag: Option<&str>) -> Result<Self, CommandError> {
         let home = match read_variable("PLANWRIGHT_HOME")? {
             Some(home) => PathBuf::from(home),
             None => home::default_home()?,
         };
         let file = home.join("config.yaml");
-        let written = read_settings_file(&file)?;
+        let in_file = read_settings_file(&file)?;
         let mut values = Vec::new();
         for key in SETTING_KEYS {
             let flag = store_flag
                 .filter(|_| key == SettingKey::Store)
                 .map(str::to_owned);
-            let in_file = written
+            let file_value = in_file
                 .iter()
                 .find(|(name, _)| name == key.as_str())
                 .map(|(_, value)| value.clone());
@@ -253,7 +240,7 @@ impl Settings {
                 (Some(value), SettingOrigin::Flag)
             } else if let Some(value) = read_variable(key.variable_name())? {
                 (Some(value), SettingOrigin::Environment(key.variable_name()))
-            } else if let Some(value) = in_file {
+            } else if let Some(value) = file_value {
                 (Some(value), SettingOrigin::File(file.clone()))
             } else {
                 (default_value(key, &home), SettingOrigin::Default)
@@ -272,20 +259,17 @@ impl Settings {
         Ok(Self { home, values })
     }
 
-    /// All settings.
     pub fn all(&self) -> &[Setting] {
         &self.values
     }
 
-    /// One setting.
     pub fn get(&self, key: SettingKey) -> &Setting {
         self.values
             .iter()
             .find(|setting| setting.key == key)
-            .expect("BUG: every key was gathered")
+            .expect("BUG: load() reads every key")
     }
 
-    /// Where plans are kept.
     pub fn store_address(&self) -> Result<StoreAddress, CommandError> {
         StoreAddress::parse(
             self.get(SettingKey::Store)
@@ -295,7 +279,7 @@ impl Settings {
         )
     }
 
-    /// The profile the user chose, if they did.
+    /// The profile set by variable or file; `None` if only the default applies.
     pub fn chosen_profile(&self) -> Option<Profile> {
         let layers = [SettingLayer::Environment, SettingLayer::File].into_iter();
         layers
@@ -303,59 +287,60 @@ impl Settings {
             .next()
     }
 
-    /// What is said about new plans, as far as it is said there.
+    /// The defaults for new plans that come from one layer.
     pub fn plan_defaults(&self, layer: SettingLayer) -> PlanDefaults {
-        let given = |key| {
+        let in_layer = |key| {
             let setting = self.get(key);
-            let here = match setting.origin {
+            let is_in_layer = match setting.origin {
                 SettingOrigin::Environment(_) => layer == SettingLayer::Environment,
                 SettingOrigin::File(_) => layer == SettingLayer::File,
                 SettingOrigin::Flag | SettingOrigin::Default => false,
             };
-            setting.value.as_deref().filter(|_| here)
+            setting.value.as_deref().filter(|_| is_in_layer)
         };
         PlanDefaults {
-            actor: given(SettingKey::Actor).and_then(|value| value.parse().ok()),
-            profile: given(SettingKey::Profile).and_then(|value| value.parse().ok()),
+            actor: in_layer(SettingKey::Actor).and_then(|value| value.parse().ok()),
+            profile: in_layer(SettingKey::Profile).and_then(|value| value.parse().ok()),
             limits: LimitOverrides {
-                attempts: given(SettingKey::LimitAttempts)
+                attempts: in_layer(SettingKey::LimitAttempts)
                     .and_then(|value| limits::parse_attempts(value).ok()),
-                timeout: given(SettingKey::LimitTimeout).and_then(|value| value.parse().ok()),
-                cost: given(SettingKey::LimitCost).and_then(|value| value.parse().ok()),
-                tokens: given(SettingKey::LimitTokens)
+                timeout: in_layer(SettingKey::LimitTimeout).and_then(|value| value.parse().ok()),
+                cost: in_layer(SettingKey::LimitCost).and_then(|value| value.parse().ok()),
+                tokens: in_layer(SettingKey::LimitTokens)
                     .and_then(|value| limits::parse_tokens(value).ok()),
-                time: given(SettingKey::LimitTime).and_then(|value| value.parse().ok()),
+                time: in_layer(SettingKey::LimitTime).and_then(|value| value.parse().ok()),
             },
         }
     }
 
-    /// What all plans together may use.
+    /// The limits of all plans together.
     pub fn budget(&self) -> GlobalBudget {
-        let given = |key| self.get(key).value.as_deref();
+        let value_of = |key| self.get(key).value.as_deref();
         limits::parse_budget(
-            given(SettingKey::BudgetCost),
-            given(SettingKey::BudgetTokens),
+            value_of(SettingKey::BudgetCost),
+            value_of(SettingKey::BudgetTokens),
         )
     }
 
-    /// What set-up commands and rules may write besides their checkout, as it is written.
+    /// Paths that set-up commands and rules may write, in addition to their checkout. `~/` is not expanded.
     pub fn writable_paths(&self) -> Vec<String> {
         self.listed_paths(SettingKey::SandboxWritable)
     }
 
-    /// What they may read besides tools and caches.
+    /// Paths that set-up commands and rules may read, in addition to tools and caches. `~/` is not expanded.
     pub fn readable_paths(&self) -> Vec<String> {
         self.listed_paths(SettingKey::SandboxReadable)
     }
 
     fn listed_paths(&self, key: SettingKey) -> Vec<String> {
-        let given = self.get(key).value.as_deref();
-        given
+        self.get(key)
+            .value
+            .as_deref()
             .and_then(|value| parse_paths(value).ok())
             .unwrap_or_default()
     }
 
-    /// Repositories whose set-up command is not confined.
+    /// Repositories whose set-up command runs unconfined, with `~/` expanded.
     pub fn unconfined_repositories(&self, user_home: Option<&Path>) -> Vec<PathBuf> {
         let expanded = self.listed_paths(SettingKey::SandboxUnconfined).into_iter();
         let expanded = expanded.filter_map(|path| match path.strip_prefix("~/") {
@@ -365,37 +350,38 @@ impl Settings {
         expanded.collect()
     }
 
-    /// The user's file.
+    /// The path of the user's file.
     pub fn file_path(&self) -> PathBuf {
         self.home.join("config.yaml")
     }
 
-    /// Writes one setting into the user's file, which is replaced whole.
+    /// Sets one key in the user's file. Rewrites the whole file; comments in it are lost.
     pub fn write_setting(&self, key: SettingKey, value: &str) -> Result<(), CommandError> {
         key.check_value(value)?;
-        let mut written = read_settings_file(&self.file_path())?;
-        written.retain(|(name, _)| name != key.as_str());
-        written.push((key.as_str().to_owned(), value.to_owned()));
-        self.write_file(written)
+        let mut entries = read_settings_file(&self.file_path())?;
+        entries.retain(|(name, _)| name != key.as_str());
+        entries.push((key.as_str().to_owned(), value.to_owned()));
+        self.write_file(entries)
     }
 
-    /// Takes one setting out of the user's file.
+    /// Removes one key from the user's file.
     pub fn remove_setting(&self, key: SettingKey) -> Result<SettingRemoval, CommandError> {
-        let mut written = read_settings_file(&self.file_path())?;
-        let before = written.len();
-        written.retain(|(name, _)| name != key.as_str());
-        if written.len() == before {
+        let mut entries = read_settings_file(&self.file_path())?;
+        let before = entries.len();
+        entries.retain(|(name, _)| name != key.as_str());
+        if entries.len() == before {
             return Ok(SettingRemoval::NotPresent);
         }
-        self.write_file(written)?;
+        self.write_file(entries)?;
         Ok(SettingRemoval::Removed)
     }
 
-    fn write_file(&self, mut written: Vec<(String, String)>) -> Result<(), CommandError> {
+    fn write_file(&self, mut entries: Vec<(String, String)>) -> Result<(), CommandError> {
         let path = self.file_path();
-        written.sort();
-        let text: String = written
+        entries.sort();
+        let text: String = entries
             .iter()
+            // A JSON string is also a quoted YAML string, so any value reads back unchanged.
             .map(|(name, value)| format!("{name}: {}\n", serde_json::json!(value)))
             .collect();
         let failed = |error: std::io::Error| {
@@ -405,16 +391,17 @@ impl Settings {
             )
         };
         home::make_private_directory(&self.home).map_err(failed)?;
+        // Write beside the file and rename, so that a crash cannot leave half a file.
         let new = path.with_extension("yaml.new");
         home::write_private_file(&new, &text).map_err(failed)?;
         std::fs::rename(&new, &path).map_err(failed)
     }
 }
 
-/// What child processes get of the environment.
+/// The environment that git child processes get.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 pub fn read_git_env() -> GitEnv {
     GitEnv {
@@ -426,73 +413,71 @@ pub fn read_git_env() -> GitEnv {
     }
 }
 
-/// The whole environment, of which actors get what is theirs.
+/// The whole environment. Actors get only the variables they are allowed.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 pub fn read_environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Was this program started by an actor? Each of their runs has a key, and is told it.
+/// Returns whether an actor started this program: every run gets its key in this variable.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 pub fn is_inside_run() -> bool {
     std::env::var_os("PLANWRIGHT_RUN_KEY").is_some()
 }
 
-/// The person's editor, if they said which.
+/// The user's editor from `VISUAL` or `EDITOR`.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 pub fn find_editor() -> Option<std::ffi::OsString> {
-    let mut given = ["VISUAL", "EDITOR"]
+    let mut editors = ["VISUAL", "EDITOR"]
         .into_iter()
         .filter_map(std::env::var_os);
-    given.find(|editor| !editor.is_empty())
+    editors.find(|editor| !editor.is_empty())
 }
 
-/// The person's shell.
+/// The user's shell; `/bin/sh` if `SHELL` is not set.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 pub fn user_shell() -> std::ffi::OsString {
     std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())
 }
 
-/// What a person's shell in a sandbox is given besides what is theirs: git there takes nothing for a repository that
-/// is only a directory which looks like a bare one. Added to what their own environment tells git.
+/// Extra variables for a person's shell in a sandbox: sets `safe.bareRepository=explicit`, so that git ignores
+/// directories that an agent made to look like a bare repository. Appended to existing `GIT_CONFIG_*` variables.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 pub fn shell_git_variables() -> Vec<(String, String)> {
     let count = std::env::var("GIT_CONFIG_COUNT").ok();
-    let told = count
+    let next = count
         .and_then(|count| count.parse::<u32>().ok())
         .unwrap_or(0);
     let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     vec![
-        named(&format!("GIT_CONFIG_KEY_{told}"), "safe.bareRepository"),
-        named(&format!("GIT_CONFIG_VALUE_{told}"), "explicit"),
-        named("GIT_CONFIG_COUNT", &(told + 1).to_string()),
+        named(&format!("GIT_CONFIG_KEY_{next}"), "safe.bareRepository"),
+        named(&format!("GIT_CONFIG_VALUE_{next}"), "explicit"),
+        named("GIT_CONFIG_COUNT", &(next + 1).to_string()),
     ]
 }
 
-/// What an address looks like.
 const ADDRESS_HINT: &str = "Use sqlite:PATH or postgres://USER@HOST/DATABASE";
 
-/// A place plans can be kept.
+/// A parsed store address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAddress {
-    /// A file.
     Sqlite(PathBuf),
-    /// A server.
+    /// The URL as given, already checked.
     Postgres(String),
 }
 
@@ -501,7 +486,7 @@ impl StoreAddress {
     pub fn parse(text: &str) -> Result<Self, CommandError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             if path.is_empty() || path == ":memory:" {
-                return Err(CommandError::usage("`sqlite:` needs the path of a file."));
+                return Err(CommandError::usage("`sqlite:` needs a file path."));
             }
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
@@ -513,21 +498,21 @@ impl StoreAddress {
         }
         if text.starts_with("memory") {
             return Err(CommandError::usage(
-                "A memory store ends with the command, and what it kept is lost with it.",
+                "A memory store is gone when the command ends.",
             )
             .with_hint(
-                "Use --store sqlite:PATH; the memory store is for programs that embed Planwright.",
+                "Use --store sqlite:PATH. The memory store is for programs that embed Planwright.",
             ));
         }
         Err(CommandError::usage(format!(
-            "`{}` is no store.",
+            "`{}` is not a store address.",
             text.chars().take(80).collect::<String>()
         ))
         .with_hint(ADDRESS_HINT))
     }
 }
 
-/// Paths separated by commas, each from the root or the home directory.
+/// Parses comma-separated paths, each starting with `/` or `~/`.
 fn parse_paths(value: &str) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     for path in value
@@ -535,19 +520,21 @@ fn parse_paths(value: &str) -> Result<Vec<String>, String> {
         .map(str::trim)
         .filter(|path| !path.is_empty())
     {
-        let is_whole = path.starts_with('/') || path.starts_with("~/");
-        if !is_whole || path.contains('\0') {
+        let is_absolute = path.starts_with('/') || path.starts_with("~/");
+        if !is_absolute || path.contains('\0') {
             return Err(format!(
                 "`{path}` is not a path that begins with `/` or `~/`."
             ));
         }
         if matches!(path.trim_end_matches('/'), "" | "~") {
-            return Err(format!("`{path}` is everything; name what is needed."));
+            return Err(format!(
+                "`{path}` covers everything. Name a directory inside it."
+            ));
         }
         paths.push(path.to_owned());
     }
     if paths.is_empty() {
-        return Err("There is no path in it.".to_owned());
+        return Err("Expected at least one path.".to_owned());
     }
     Ok(paths)
 }
@@ -591,10 +578,10 @@ fn read_settings_file(path: &Path) -> Result<Vec<(String, String)>, CommandError
         .collect())
 }
 
-/// A variable; set but empty counts as not set.
+/// Reads a variable; an empty one counts as not set.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "this module is the only one that reads the environment"
 )]
 fn read_variable(name: &str) -> Result<Option<String>, CommandError> {
     match std::env::var(name) {

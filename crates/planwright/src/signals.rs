@@ -1,8 +1,9 @@
-//! Being asked to stop. While work goes on, the first SIGINT, SIGTERM or SIGHUP (a closed terminal) asks for it and
-//! the second ends the process at once; while a person is asked something, the first one ends it, as everywhere. What
-//! was started ends with the process either way, and the plan is taken over by whoever comes next.
+//! Signal handling: the first SIGINT, SIGTERM or SIGHUP requests a stop, the second ends the process at once.
 //!
-//! A SIGHUP that is ignored from the start stays ignored: that is what `nohup` is for.
+//! While a prompt waits for the person, the first signal already ends the process. Child processes end with it
+//! either way, and another worker can take over the plan.
+//!
+//! A SIGHUP that is ignored at startup stays ignored, so that `nohup` works.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,15 +14,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 
-/// The next signal ends the process.
+/// If true, the next signal ends the process. Unset until handlers are installed.
 static NEXT_SIGNAL_ENDS_PROCESS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on, signals ask to stop.
+/// Installs handlers that request `stop` on a signal.
 pub fn stop_on_signals(stop: &Stop) -> Result<(), CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::new(
             CommandExit::Error,
-            format!("Signals cannot be caught: {error}"),
+            format!("Cannot install signal handlers: {error}"),
         )
     };
     let at_once = NEXT_SIGNAL_ENDS_PROCESS.get_or_init(Arc::default);
@@ -31,7 +32,7 @@ pub fn stop_on_signals(stop: &Stop) -> Result<(), CommandError> {
     }
     for &signal in &caught {
         let code = i32::from(CommandExit::Interrupted.code());
-        // In this order: the first signal finds the flag down.
+        // The order matters: the conditional shutdown runs first and finds the flag still unset on the first signal.
         signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(at_once))
             .map_err(failed)?;
         signal_hook::flag::register(signal, Arc::clone(at_once)).map_err(failed)?;
@@ -46,14 +47,14 @@ pub fn stop_on_signals(stop: &Stop) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Does this process ignore SIGHUP? Asked before it is caught.
+/// Returns whether this process ignores SIGHUP. Must be called before a handler is installed.
 #[cfg(target_os = "linux")]
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     parse_ignores_hangup(&status).unwrap_or_else(has_no_terminal)
 }
 
-/// The disposition cannot be read here without unsafe code. `nohup` leaves no stream at the terminal.
+/// Reading the disposition needs unsafe code here, so this guesses: `nohup` leaves no stream on a terminal.
 #[cfg(not(target_os = "linux"))]
 fn is_hangup_ignored() -> bool {
     has_no_terminal()
@@ -66,7 +67,7 @@ fn has_no_terminal() -> bool {
         && !std::io::stderr().is_terminal()
 }
 
-/// Reads the mask of ignored signals in the text of `/proc/PID/status`.
+/// Reads the SIGHUP bit of `SigIgn` in the text of `/proc/PID/status`.
 #[cfg(target_os = "linux")]
 fn parse_ignores_hangup(status: &str) -> Option<bool> {
     let mask = status
@@ -76,13 +77,13 @@ fn parse_ignores_hangup(status: &str) -> Option<bool> {
     Some(mask & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// Lets a signal end the process while a person is asked, or shown something.
-pub fn end_at_once_during<T>(asking: impl FnOnce() -> T) -> T {
+/// Runs a prompt or pager during which the first signal ends the process.
+pub fn end_at_once_during<T>(interaction: impl FnOnce() -> T) -> T {
     let Some(at_once) = NEXT_SIGNAL_ENDS_PROCESS.get() else {
-        return asking();
+        return interaction();
     };
     let before = at_once.swap(true, Ordering::SeqCst);
-    let answer = asking();
+    let answer = interaction();
     at_once.store(before, Ordering::SeqCst);
     answer
 }

@@ -1,9 +1,12 @@
-//! The known word that was probably meant.
+//! Suggests the known word that a person probably meant.
 
-/// The nearest of `known` to `given`, if any is near: a slip of the keyboard, another style of
-/// writing (`longDescription`), or a part of it (`profile`).
+/// Longer input is cut: it is not a typo, and comparing it would be slow.
+const MAX_WORD_CHARS: usize = 64;
+
+/// Returns the word in `known` closest to `given`, if any is close: a typo, another naming style
+/// (`longDescription`) or a part of the word (`profile`).
 pub fn nearest_word<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
-    let given: Vec<char> = given
+    let given: String = given
         .chars()
         .take(MAX_WORD_CHARS)
         .map(|char| match char {
@@ -11,45 +14,18 @@ pub fn nearest_word<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
             char => char.to_ascii_lowercase(),
         })
         .collect();
-    let near = (given.len() / 3).max(1);
-    let by_slip = known
+    let max_distance = (given.chars().count() / 3).max(1);
+    let by_typo = known
         .iter()
-        .map(|word| {
-            (
-                edit_distance(&given, &word.chars().collect::<Vec<_>>()),
-                *word,
-            )
-        })
-        .filter(|(distance, _)| *distance <= near)
+        .map(|word| (strsim::osa_distance(&given, word), *word))
+        .filter(|(distance, _)| *distance <= max_distance)
         .min();
-    let text: String = given.iter().collect();
     let by_part = || {
         known.iter().copied().find(|word| {
-            given.len().min(word.len()) > 3 && (word.contains(&text) || text.contains(word))
+            given.len().min(word.len()) > 3 && (word.contains(&given) || given.contains(word))
         })
     };
-    by_slip.map(|(_, word)| word).or_else(by_part)
-}
-
-/// Longer words are nobody's slip of a key.
-const MAX_WORD_CHARS: usize = 64;
-
-/// How many characters must be added, removed, replaced or swapped with their neighbour.
-fn edit_distance(one: &[char], other: &[char]) -> usize {
-    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
-    rows[0] = (0..=other.len()).collect();
-    for i in 1..=one.len() {
-        rows[i][0] = i;
-        for j in 1..=other.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(one[i - 1] != other[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = least;
-        }
-    }
-    rows[one.len()][other.len()]
+    by_typo.map(|(_, word)| word).or_else(by_part)
 }
 
 #[cfg(test)]
@@ -57,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_that_was_meant_is_found() {
+    fn finds_the_intended_word() {
         const KNOWN: [&str; 7] = [
             "name",
             "type",

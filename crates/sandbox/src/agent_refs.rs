@@ -1,9 +1,10 @@
-//! Keeps what an agent left in the repository of its sandbox: branches, tags, stashes, a detached HEAD.
+//! Rescues what an agent left in its sandbox's repository: branches, tags, stashes, a detached
+//! HEAD.
 //!
-//! The repository is the agent's, so that no git is ever run in it. Its refs and reflogs are read as data, its object
-//! files are linked into a repository of ours, and what a ref leads to is copied into the user's repository by a git
-//! that checks every object. What does not pass is kept as it is below the home, in a form that git does not take for a
-//! repository.
+//! The agent controls that repository, so git never runs in it. Its refs and reflogs are read as
+//! data, and its object files are linked into a scratch repository. A git that checks every object
+//! copies what the refs point to into the user's repository. What fails the check is kept below the
+//! home, in a form that git does not accept as a repository.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,56 +17,56 @@ use crate::cleanup::RescueRef;
 use crate::error::FileErrorContext;
 use crate::git::GitCommand;
 use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 use crate::{ObjectId, Repository, SandboxError, files, open_for_person, refs, vault};
 
-/// More refs than these were not made by working.
+/// An agent that makes more refs is not working normally.
 const MAX_REFS: usize = 1_000;
 
-/// How deep below `refs` a name may lie.
+/// How deep below `refs` a ref name may be nested.
 const MAX_REF_DEPTH: usize = 16;
 
-/// How many of the newest entries of HEAD's reflog are looked at.
+/// How many of the newest entries of HEAD's reflog are kept.
 const MAX_REFLOG_ENTRIES: usize = 100;
 
-/// The largest file of refs or reflog that is read.
+/// The largest refs or reflog file that is read.
 const MAX_REF_FILE_BYTES: u64 = 16 << 20;
 
-/// The longest name that is kept as it is.
+/// A longer ref name is replaced by a number.
 const MAX_NAME_BYTES: usize = 200;
 
 /// How many files of an agent's repository are linked.
 const MAX_LINKED_FILES: usize = 500_000;
 
-/// What was kept of the repositories of agents.
+/// What was kept of the agents' repositories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptAgentRefs {
-    /// Under refs of the user's repository.
+    /// Refs in the user's repository.
     pub refs: Vec<RescueRef>,
-    /// Directories with the refs and objects of repositories that could not be read, or not be trusted.
+    /// Directories with the refs and objects of repositories that could not be read completely or
+    /// failed git's checks.
     pub raw_copies: Vec<PathBuf>,
 }
 
-/// A ref of an agent's, by the name it is to be kept under.
+/// A ref of the agent, by the name it will be kept under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct AgentRef {
     name: String,
     object_id: ObjectId,
 }
 
-/// The refs of an agent's repository.
 #[derive(Debug, Default)]
 struct AgentRefs {
     refs: Vec<AgentRef>,
     /// The commit that is checked out.
     head: Option<ObjectId>,
-    /// Something is there that could not be read.
+    /// Some refs could not be read.
     is_incomplete: bool,
 }
 
 impl Sandboxes {
-    /// Keeps every ref of the agents' repositories of a resource that leads to something the user's repository does not
-    /// have. Of a plan that landed, what is checked out is what landed. Repeating it gives the same.
+    /// Keeps every ref of the agents' repositories that points to objects the user's repository
+    /// does not have. If the plan landed, the checked-out commit counts as landed. Safe to repeat.
     pub fn rescue_agent_refs(
         &self,
         key: &SandboxKey<'_>,
@@ -78,12 +79,13 @@ impl Sandboxes {
             .filter(|sandbox| sandbox.exists())
         {
             let Ok(Some(git_dir)) = files::open_directory_below(&sandbox.path, &[".git"]) else {
-                // Removed, or never whole: there is nothing to keep.
+                // Removed, or never completed: there is nothing to keep.
                 continue;
             };
             let mut agent = AgentRefs::read(&git_dir, has_landed);
             let mut git_dirs = vec![git_dir];
-            // Where a clean repository took the place of the agent's it has the refs, and these the objects.
+            // If a clean repository replaced the agent's, the clean one has the refs and the
+            // replaced one the objects.
             for path in open_for_person::list_set_aside_repositories(sandbox)? {
                 let Ok(Some(git_dir)) = files::open_directory_below(&path, &[]) else {
                     continue;
@@ -126,7 +128,7 @@ impl Sandboxes {
                         known.extend(is_history.then(|| one.object_id.clone()));
                         kept.refs
                             .push(make_rescue_ref(key.plan_id, name, &one.object_id));
-                        self.complete_step(Step::Rescued, repository.path())?;
+                        self.complete_step(SandboxStep::Rescued, repository.path())?;
                     }
                     RefCopyOutcome::Known => {}
                     RefCopyOutcome::Refused => is_incomplete = true,
@@ -140,8 +142,8 @@ impl Sandboxes {
         Ok(())
     }
 
-    /// Keeps the files of an agent's repository as they are. Without its configuration and HEAD no git takes them for a
-    /// repository and runs what the agent configured.
+    /// Keeps the files of an agent's repository as they are, without configuration and HEAD. So git
+    /// does not accept it as a repository and cannot run what the agent configured.
     fn copy_raw_repository(
         &self,
         key: &SandboxKey<'_>,
@@ -175,7 +177,7 @@ impl Sandboxes {
         Ok(raw_copy)
     }
 
-    /// The refs of agents that are kept for a plan.
+    /// The agent refs that are kept for a plan.
     pub fn list_rescued_agent_refs(
         &self,
         key: &SandboxKey<'_>,
@@ -287,14 +289,14 @@ impl AgentRefs {
         }
     }
 
-    /// Earlier stashes; the newest is a ref.
+    /// Reads the older stashes; the newest is `refs/stash` itself.
     fn read_stashes(&mut self, log: &[u8]) {
         for (number, object) in list_reflog_objects(log).enumerate().skip(1) {
             self.add_ref(&format!("stash-{number}"), object.as_bytes());
         }
     }
 
-    /// Where HEAD was: commits that were amended or reset away.
+    /// Reads where HEAD was, to keep commits that were amended or reset away.
     fn read_reflog(&mut self, log: &[u8]) {
         for (number, object) in list_reflog_objects(log)
             .take(MAX_REFLOG_ENTRIES)
@@ -323,19 +325,19 @@ impl AgentRefs {
                     object_id: object,
                 });
             }
-            // An empty file is what a killed git leaves.
+            // A killed git can leave an empty file.
             Ok(_) => {}
             Err(_) => self.is_incomplete |= !text.trim().is_empty(),
         }
     }
 }
 
-/// Are refs kept in a format that only git reads?
+/// Are refs stored in the reftable format, which only git can read?
 fn has_reftable(git_dir: &OwnedFd) -> bool {
     files::open_directory_below_at(git_dir, &["reftable"]).is_ok_and(|found| found.is_some())
 }
 
-/// A file of an agent's repository, as data.
+/// Reads a file of an agent's repository as data.
 fn read_git_file(
     git_dir: &OwnedFd,
     above: &[&str],
@@ -349,7 +351,7 @@ fn read_git_file(
     }
 }
 
-/// The objects that a reflog names, newest first, each once.
+/// The object ids in a reflog, newest first, without duplicates.
 fn list_reflog_objects(log: &[u8]) -> impl Iterator<Item = String> {
     let mut seen = BTreeSet::new();
     let text = String::from_utf8_lossy(log).into_owned();
@@ -360,7 +362,7 @@ fn list_reflog_objects(log: &[u8]) -> impl Iterator<Item = String> {
     new.collect::<Vec<_>>().into_iter()
 }
 
-/// May a ref have this name? As `git check-ref-format` has it, and a little stricter.
+/// Checks a ref name like `git check-ref-format`, and a little stricter.
 fn is_valid_ref_name(name: &str) -> bool {
     let is_bad = |c: char| c.is_control() || " ~^:?*[\\\u{fffd}".contains(c);
     let component = |part: &str| {
@@ -374,23 +376,22 @@ fn is_valid_ref_name(name: &str) -> bool {
         && name.split('/').all(component)
 }
 
-/// What came of copying what a ref leads to.
 enum RefCopyOutcome {
-    /// It is in the user's repository, under a ref of its own.
+    /// Copied to the user's repository, under its own ref.
     New {
-        /// A commit, or a tag that may lead to one.
+        /// Is it a commit, or a tag that may point to one?
         is_history: bool,
     },
-    /// It can be reached from what is known.
+    /// Reachable from known commits.
     Known,
-    /// It is missing, damaged, or does not pass git's checks.
+    /// Missing, damaged, or rejected by git's checks.
     Refused,
 }
 
-/// A repository of ours with the objects of an agent's; gone with this value.
+/// A scratch repository with the objects of an agent's repository; removed when dropped.
 struct ObjectSource {
     source_git: GitCommand,
-    /// Removed when nobody reads from it any more.
+    /// Removed when dropped.
     _scratch: crate::compare::ScratchDir,
 }
 
@@ -403,12 +404,12 @@ impl ObjectSource {
         git_dirs: &[OwnedFd],
     ) -> Result<Self, SandboxError> {
         let vault = sandboxes.open_vault(key)?;
-        // Beside the sandbox, so that files can be linked.
+        // Beside the sandbox: hard links need the same file system.
         let path = sandbox.index_path.with_extension("agent-objects");
         files::remove_tree(&path)?;
         let scratch = crate::compare::ScratchDir(path.clone());
         vault::create_bare_repository(&path, repository.object_format())?;
-        // Only what we say: an agent may have named any directory as one to borrow from.
+        // Written by us: the agent's own list may name any directory on the machine.
         let lenders = [repository.common_dir().join("objects"), vault.objects_dir()];
         vault::write_alternates(&path, &lenders)?;
         vault::mirror_file(vault.path(), &path, "shallow")?;
@@ -422,7 +423,7 @@ impl ObjectSource {
             names.retain(|name| name.to_str().is_some_and(is_object_directory));
             for name in names {
                 let copy = path.join("objects").join(&name);
-                // What is no directory holds no object.
+                // Anything but a directory holds no objects.
                 if let Ok(Some(_)) = files::open_directory_at(&objects, &name) {
                     let linked = files::link_tree(&objects, &name, &copy, &mut remaining_files);
                     linked.while_being("copied", &copy)?;
@@ -435,20 +436,20 @@ impl ObjectSource {
         })
     }
 
-    /// Leaves only commits that are there: nothing can be reached from others.
+    /// Keeps only commits that exist in the scratch repository; `rev-list` fails on others.
     fn retain_present(&self, known: &mut BTreeSet<ObjectId>) -> Result<(), SandboxError> {
-        let mut there = BTreeSet::new();
+        let mut present = BTreeSet::new();
         for object in known.iter() {
             let commit = format!("{object}^{{commit}}");
             if refs::resolve_name(&self.source_git, &commit)?.is_some() {
-                there.insert(object.clone());
+                present.insert(object.clone());
             }
         }
-        *known = there;
+        *known = present;
         Ok(())
     }
 
-    /// Copies what an object leads to into the user's repository and puts a ref on it.
+    /// Copies an object and what it reaches into the user's repository and creates a ref to it.
     fn copy_ref(
         &self,
         repository: &Repository,
@@ -464,7 +465,7 @@ impl ObjectSource {
         if kind.exit_code != 0 {
             return Ok(RefCopyOutcome::Refused);
         }
-        // Of a tag, what it says is nowhere else, whatever it is on.
+        // A tag's message exists nowhere else, so a tag is copied even if its commit is known.
         if kind.stdout == b"commit\n" {
             let mut arguments = vec!["rev-list", "--max-count=1", object.as_str(), "--not"];
             arguments.extend(known.iter().map(ObjectId::as_str));
@@ -476,18 +477,20 @@ impl ObjectSource {
             }
         }
         let user_git = repository.git();
-        // A snapshot of what was not committed is only in the vault; what it was taken on is the user's.
+        // The base may be a snapshot of uncommitted changes that only the vault has. Its first
+        // parent is the user's.
         let has_base = user_git
             .try_run(&["cat-file", "-e", base.as_str()])?
             .exit_code
             == 0;
         let below = if has_base { "" } else { "^1" };
         let mut wanted = format!("{object}\n^{base}{below}\n");
-        for there in list_present_commits(&user_git, known)? {
-            wanted.push_str(&format!("^{there}\n"));
+        for present in list_present_commits(&user_git, known)? {
+            wanted.push_str(&format!("^{present}\n"));
         }
         let pack = ["pack-objects", "--revs", "--stdout", "--quiet"];
-        // It computes the name of every object itself, and refuses what could do harm when it is checked out.
+        // `index-pack --strict` computes every object's id itself and rejects objects that are
+        // dangerous to check out.
         let index = ["index-pack", "--stdin", "--strict"];
         match self
             .source_git
@@ -501,14 +504,14 @@ impl ObjectSource {
         files::sync_directory(&packs)?;
         match user_git.run(&["update-ref", name, object.as_str()]) {
             Ok(_) => Ok(RefCopyOutcome::New { is_history }),
-            // Another ref of the agent's is where this one needs a directory, or the reverse.
+            // This name is a directory of an existing ref, or the reverse.
             Err(SandboxError::GitFailed { .. }) => Ok(RefCopyOutcome::Refused),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Which of these commits a repository has: what they lead to need not be copied again.
+/// The commits that a repository has; what they reach need not be copied.
 fn list_present_commits(
     git: &GitCommand,
     known: &BTreeSet<ObjectId>,
@@ -521,7 +524,7 @@ fn list_present_commits(
     Ok(found.map(|(_, object)| object.clone()).collect())
 }
 
-/// Does git keep objects in a directory of this name?
+/// Is this the name of a directory below `objects` that holds objects?
 fn is_object_directory(name: &str) -> bool {
     let is_hexadecimal = |byte: u8| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase();
     name == "pack" || (name.len() == 2 && name.bytes().all(is_hexadecimal))
@@ -532,7 +535,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_git_would_refuse_are_not_taken() {
+    fn ref_names_that_git_refuses_are_invalid() {
         for good in ["heads/main", "tags/v1.0", "stash", "HEAD", "heads/a-b/c_d"] {
             assert!(is_valid_ref_name(good), "{good}");
         }

@@ -1,11 +1,13 @@
-//! Keeps ignored files that are part of no result when their sandbox goes, in a private directory below the home.
+//! Archives ignored files that are not part of a result, before their sandbox is removed, in a
+//! private directory below the home.
 //!
 //! ```text
-//! rescued/<plan>/ignored/<room>/<epoch>/<path>
+//! rescued/<plan>/ignored/<sandbox>/<epoch>/<path>
 //! ```
 //!
-//! Not in refs of the user's repository: what git ignores may be secret, or large. Only so much is kept, small files and
-//! directories first, so that what can be made again (`node_modules`, `target`) does not fill the disk.
+//! They do not go into refs of the user's repository, because ignored files may be secret or large.
+//! The archive is limited and takes small files and directories first, so that generated files
+//! (`node_modules`, `target`) do not fill the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -18,28 +20,24 @@ use crate::files::{self, CopyOutcome, ExistingFilePolicy, PathHandle};
 use crate::ignored::{IgnoredFiles, IgnoredPath, files_below};
 use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 
-/// How much is kept of one resource of a plan, and of all plans together.
+/// Limits for one resource of a plan, and for all plans together.
 const MAX_ARCHIVED_FILES: u64 = 2_000;
 const MAX_ARCHIVED_BYTES: u64 = 32 << 20;
 const MAX_ARCHIVED_BYTES_TOTAL: u64 = 1 << 30;
 
-/// How many files are looked at to tell how much is kept by now; more count as too much.
+/// How many files are counted to measure the archive. If there are more, it counts as full.
 const MAX_COUNTED_FILES: usize = 200_000;
 
-/// Ignored files that were kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedFiles {
-    /// Where.
     pub path: PathBuf,
-    /// How many.
     pub files: u64,
-    /// How much is in them.
     pub bytes: u64,
-    /// What was too much to be kept.
+    /// Paths that exceed the limits or cannot be read.
     pub omitted: Vec<IgnoredPath>,
 }
 
-/// Something that is left out, and the files in it.
+/// An ignored file or directory, with the files in it.
 struct ArchiveCandidate {
     path: IgnoredPath,
     files: Vec<TreePath>,
@@ -47,8 +45,8 @@ struct ArchiveCandidate {
 }
 
 impl Sandboxes {
-    /// Keeps the ignored files that agents made in the sandboxes of a resource, as far as they fit. Repeating it
-    /// keeps what is missing.
+    /// Archives the ignored files that agents made in the sandboxes of a resource, as far as they
+    /// fit. Safe to repeat: a second call copies what is missing.
     pub fn archive_left_out_files(
         &self,
         key: &SandboxKey<'_>,
@@ -69,8 +67,8 @@ impl Sandboxes {
                 .get_or_insert_with(|| self.remaining_archive_bytes().min(MAX_ARCHIVED_BYTES));
             self.archive_sandbox_files(key, sandbox, left_out, max_bytes, &mut archived)?;
         }
-        let is_something = archived.files > 0 || !archived.omitted.is_empty();
-        Ok(is_something.then_some(archived))
+        let is_relevant = archived.files > 0 || !archived.omitted.is_empty();
+        Ok(is_relevant.then_some(archived))
     }
 
     fn archive_sandbox_files(
@@ -99,7 +97,7 @@ impl Sandboxes {
             self.make_home_directory(&archive_dir)?;
             let mut is_whole = true;
             for path in &candidate.files {
-                // What was kept before may be older than what is there now.
+                // An earlier copy may be outdated.
                 match copy_file(
                     &sandbox.path,
                     &archive_dir,
@@ -112,7 +110,8 @@ impl Sandboxes {
                         archived.bytes += bytes;
                     }
                     Ok(CopyOutcome::Skipped) => {}
-                    // Nobody can keep what nobody may read; the rest of the sandbox does not wait for it.
+                    // A file without read permission cannot be copied. It must not block the rest
+                    // of the sandbox.
                     Err(error) if error.is_permission_denied() => is_whole = false,
                     Err(error) => return Err(error),
                 }
@@ -124,7 +123,8 @@ impl Sandboxes {
         Ok(())
     }
 
-    /// Brings the ignored files that were kept of a sandbox back into it, as an agent's; what is there stays.
+    /// Copies archived ignored files back into a sandbox and records them as the agent's. Existing
+    /// files are not overwritten.
     pub(crate) fn restore_archived_files(
         &self,
         key: &SandboxKey<'_>,
@@ -153,12 +153,11 @@ impl Sandboxes {
         self.record_left_out_files(sandbox, &restored)
     }
 
-    /// Where the ignored files of a plan are kept, if there are any.
+    /// The directory with a plan's archived files, if it exists.
     pub fn find_archive(&self, plan_id: PlanId) -> Option<PathBuf> {
         Some(self.archive_dir(plan_id)).filter(|path| path.is_dir())
     }
 
-    /// The plans of which ignored files are kept.
     pub fn list_archived_plans(&self) -> Result<Vec<PlanId>, SandboxError> {
         let plans: Vec<PlanId> = files::list_names(&self.home().join("rescued"))?;
         let kept = plans.into_iter();
@@ -172,12 +171,12 @@ impl Sandboxes {
         rescued.join(plan_id.to_string()).join("ignored")
     }
 
-    fn sandbox_archive_dir(&self, key: &SandboxKey<'_>, made_by: Epoch) -> PathBuf {
-        let of_plan = self.archive_dir(key.plan_id).join(key.dir_name());
-        of_plan.join(made_by.to_string())
+    fn sandbox_archive_dir(&self, key: &SandboxKey<'_>, creator_epoch: Epoch) -> PathBuf {
+        let sandbox_dir = self.archive_dir(key.plan_id).join(key.dir_name());
+        sandbox_dir.join(creator_epoch.to_string())
     }
 
-    /// How many bytes may still be kept of all plans together.
+    /// How many bytes all plans together may still archive.
     fn remaining_archive_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let plans = self.list_archived_plans().unwrap_or_default().into_iter();
@@ -201,7 +200,7 @@ impl Sandboxes {
     }
 }
 
-/// What there is to keep; nothing if it is too much by its number of files.
+/// The files to archive; `None` if there are too many to list.
 fn find_candidate(sandbox: &Sandbox, path: &IgnoredPath) -> Option<ArchiveCandidate> {
     let files = list_candidate_files(&sandbox.path, path)?;
     let size = |path: &TreePath| {
@@ -222,7 +221,6 @@ fn list_candidate_files(root: &Path, path: &IgnoredPath) -> Option<Vec<TreePath>
     }
 }
 
-/// What is in a directory of ours.
 fn list_top_entries(root: &Path) -> Vec<IgnoredPath> {
     use std::os::unix::ffi::OsStrExt;
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
@@ -235,7 +233,7 @@ fn list_top_entries(root: &Path) -> Vec<IgnoredPath> {
     named.collect()
 }
 
-/// Copies a file or a link. What went meanwhile, or lies behind a link, is not copied.
+/// Copies a file or a symlink. Skips a path that disappeared or lies behind a symlink.
 fn copy_file(
     from: &Path,
     to: &Path,

@@ -1,4 +1,4 @@
-//! Capturing: what the work changed, read from the tree itself, whoever changed it.
+//! Captures what changed in a sandbox. Reads the files, not the agent's report.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,49 +11,44 @@ use crate::error::FileErrorContext;
 use crate::git::run_both;
 use crate::ignored::IgnoredFiles;
 use crate::sandboxes::{OccupiedSandbox, Sandbox, SandboxKey, Sandboxes};
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 use crate::{ObjectId, SandboxError, files, git};
 
-/// What a sandbox holds, against what it started from.
+/// The content of a sandbox, compared with its base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxCapture {
-    /// The commit it started from.
     pub base: ObjectId,
-    /// The tree it holds.
     pub tree: ObjectId,
-    /// Path by path; a rename is one change.
+    /// One entry per path; a rename is one entry.
     pub changes: Vec<CapturedChange>,
-    /// What became of files that git ignores.
     pub ignored: IgnoredFiles,
 }
 
-/// What to do about files that cannot be taken into a result.
+/// How to treat files that cannot be part of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UncapturablePolicy {
-    /// A result without them would not be what was made.
+    /// Fail: a result without them would be incomplete.
     Refuse,
-    /// Whoever only looks sees the rest.
+    /// Skip them, for callers that only show the changes.
     LeaveOut,
 }
 
-/// One changed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedChange {
-    /// Where it is, or was.
+    /// The new path; the old one if it was deleted.
     pub path: TreePath,
-    /// What happened to it.
     pub operation: PathOperation,
-    /// Where it came from, for a rename.
+    /// The old path of a rename.
     pub from: Option<TreePath>,
-    /// The content before.
+    /// The old content.
     pub before: Option<ObjectId>,
-    /// The content after.
+    /// The new content.
     pub after: Option<ObjectId>,
-    /// File mode after, in octal.
+    /// The new file mode, in octal.
     pub mode: Option<String>,
 }
 
-/// Where a repository says how it is worked on; see also [`crate::furnish`].
+/// Files that configure how plans work on the repository; see also [`crate::copy_ignored`].
 const CONFIG_FILES: [&[u8]; 2] = [
     plan::invariant::REPOSITORY_CONFIG_FILE.as_bytes(),
     crate::copy_ignored::INCLUDE_LIST_FILE.as_bytes(),
@@ -67,7 +62,6 @@ impl CapturedChange {
         paths.any(|path| CONFIG_FILES.contains(&path.as_bytes()))
     }
 
-    /// As a changeset records it.
     pub fn to_changeset_entry(&self, resource: &str) -> ChangesetEntry {
         let mut entry = ChangesetEntry::new(self.path.clone(), self.operation);
         entry.resource = Some(resource.to_owned());
@@ -80,7 +74,8 @@ impl CapturedChange {
 }
 
 impl Sandboxes {
-    /// Remembers the state of a holder's sandbox, and says what it is. On a full disk nothing is left of the attempt.
+    /// Records the state of a holder's sandbox as a checkpoint and returns it. If the disk is full,
+    /// removes the partly written objects.
     pub fn capture_sandbox(
         &self,
         key: &SandboxKey<'_>,
@@ -107,7 +102,7 @@ impl Sandboxes {
         let vault = self.open_vault(key)?;
         let OccupiedSandbox {
             sandbox,
-            lock: _hold,
+            lock: _lock,
         } = self.occupy_sandbox(key, epoch)?;
         let git = self.git_in_sandbox(key, &sandbox);
         let (added, before) = run_both(
@@ -122,9 +117,10 @@ impl Sandboxes {
         let (changes, checkpoint) = (changes?, checkpoint?);
         self.record_left_out_files(&sandbox, &ignored)?;
         self.record_file_modes(key, &sandbox, &changes)?;
-        self.complete_step(Step::TreeWritten, vault.path())?;
+        // The tree exists before the checkpoint ref moves: a crash in between loses nothing.
+        self.complete_step(SandboxStep::TreeWritten, vault.path())?;
         self.save_checkpoint(key, epoch, &checkpoint, before.as_ref())?;
-        self.complete_step(Step::Checkpointed, vault.path())?;
+        self.complete_step(SandboxStep::Checkpointed, vault.path())?;
         Ok(SandboxCapture {
             base: base.clone(),
             tree,
@@ -133,7 +129,7 @@ impl Sandboxes {
         })
     }
 
-    /// Writes the files of a sandbox as a tree, without remembering it.
+    /// Writes the files of a sandbox as a tree, without a checkpoint.
     pub(crate) fn write_sandbox_tree(
         &self,
         key: &SandboxKey<'_>,
@@ -146,7 +142,8 @@ impl Sandboxes {
         Ok(tree)
     }
 
-    /// What a sandbox holds at this moment, with an index and objects of the caller's.
+    /// Writes the sandbox's current files as a tree, with the caller's index and object directory.
+    /// Skips files that cannot be captured.
     pub(crate) fn write_current_tree(
         &self,
         key: &SandboxKey<'_>,
@@ -157,8 +154,8 @@ impl Sandboxes {
         self.stage_all_files(key, sandbox, git, &sandbox.base, leave_out)
     }
 
-    /// The files of a sandbox as a tree. Of the agent's own repository only the names in its index matter,
-    /// and only of files that are ignored; the configuration in it nobody may trust.
+    /// Writes the files of a sandbox as a tree. From the agent's own repository it reads only the
+    /// names of ignored files in the index. The agent's configuration is not trusted.
     fn stage_all_files(
         &self,
         key: &SandboxKey<'_>,
@@ -184,12 +181,12 @@ impl Sandboxes {
             }
             UncapturablePolicy::LeaveOut => {
                 let arguments = ["add", "--all", "--ignore-errors", "--", "."];
-                let answered = git.try_run(&arguments)?;
-                let stderr = &answered.stderr;
+                let output = git.try_run(&arguments)?;
+                let stderr = &output.stderr;
                 let is_left_out =
                     stderr.contains(NO_COMMIT_SUFFIX) || stderr.contains(INVALID_PATH_PREFIX);
-                if answered.exit_code != 0 && !is_left_out {
-                    return Err(git::git_error(&arguments, &answered.stderr));
+                if output.exit_code != 0 && !is_left_out {
+                    return Err(git::git_error(&arguments, &output.stderr));
                 }
             }
         }
@@ -206,7 +203,7 @@ impl Sandboxes {
         Ok((git.read_object_id(&["write-tree"])?, ignored))
     }
 
-    /// What changed, if all of it can be taken into a result.
+    /// The changes against the base; an error if one of them cannot be part of a result.
     fn list_capturable_changes(
         &self,
         key: &SandboxKey<'_>,
@@ -217,7 +214,7 @@ impl Sandboxes {
         let git = self.git_in_sandbox(key, sandbox);
         let changes = list_changes(&git, base, tree)?;
         refuse_nested_repositories(&changes)?;
-        // Without attributes there is no filter, and git need not be asked.
+        // Without attributes there are no filters, and git need not be started.
         let own_attributes = self.vault_for(key).path().join("info/attributes");
         if own_attributes.exists() || has_gitattributes(&sandbox.path, &changes) {
             refuse_filtered_paths(&git, &changes)?;
@@ -230,7 +227,7 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         sandbox: &Sandbox,
     ) -> git::GitCommand {
-        // A lock of this index is ours, left by a process that was killed: agents cannot reach it.
+        // Only a killed engine process can have left this lock: agents cannot write here.
         let _ = std::fs::remove_file(sandbox.index_path.with_extension("index.lock"));
         let git = self.vault_for(key).git();
         git.with_work_tree(&sandbox.path)
@@ -238,17 +235,15 @@ impl Sandboxes {
     }
 }
 
-/// What is wrong with a nested repository.
 const NESTED_REPOSITORY_REASON: &str = "it is a repository of its own; remove it or its .git";
 
-/// What git says of one that has no commit.
+/// git's message about a nested repository without a commit.
 const NO_COMMIT_SUFFIX: &str = "/' does not have a commit checked out";
 
-/// What git says of a name that it does not store.
+/// git's message about a name that it does not store.
 const INVALID_PATH_PREFIX: &str = "error: invalid path '";
 
 impl SandboxError {
-    /// There is a nested repository.
     pub(crate) fn nested_repository(path: TreePath) -> Self {
         Self::Uncapturable {
             path,
@@ -257,7 +252,7 @@ impl SandboxError {
     }
 }
 
-/// Of a nested repository that has no commit, git has not even a name to add, and says so.
+/// git cannot add a nested repository without a commit. Names that repository in the error.
 fn explain_nested_repository(error: SandboxError) -> SandboxError {
     let SandboxError::GitFailed { said, .. } = &error else {
         return error;
@@ -272,7 +267,7 @@ fn explain_nested_repository(error: SandboxError) -> SandboxError {
     }
 }
 
-/// git stores no name that some system takes for `.git`, and says so of the first it comes to.
+/// git refuses names that some systems read as `.git`. Names the first one in the error.
 pub(crate) fn explain_refused_name(error: SandboxError) -> SandboxError {
     let SandboxError::GitFailed { said, .. } = &error else {
         return error;
@@ -289,7 +284,7 @@ pub(crate) fn explain_refused_name(error: SandboxError) -> SandboxError {
     }
 }
 
-/// A nested repository would land as a mere name.
+/// A nested repository would land as a bare commit id, without its files.
 fn refuse_nested_repositories(changes: &[CapturedChange]) -> Result<(), SandboxError> {
     let link = changes
         .iter()
@@ -300,20 +295,21 @@ fn refuse_nested_repositories(changes: &[CapturedChange]) -> Result<(), SandboxE
     Ok(())
 }
 
-/// Is there a file of attributes on the way to any of the changed paths?
+/// Does any directory of the changed paths have a `.gitattributes` file?
 fn has_gitattributes(root: &Path, changes: &[CapturedChange]) -> bool {
     let mut directories = BTreeSet::from([root.to_owned()]);
     for change in changes {
-        let place = files::join_tree_path(root, &change.path);
-        let above = place.ancestors().skip(1);
-        directories.extend(above.take_while(|one| *one != root).map(Path::to_owned));
+        let file_path = files::join_tree_path(root, &change.path);
+        let parents = file_path.ancestors().skip(1);
+        directories.extend(parents.take_while(|one| *one != root).map(Path::to_owned));
     }
     directories
         .iter()
         .any(|directory| directory.join(".gitattributes").symlink_metadata().is_ok())
 }
 
-/// Paths under a content filter: what landed would not be what was made.
+/// Fails for paths with a content filter: the landed file would differ from the file in the
+/// sandbox.
 fn refuse_filtered_paths(
     git: &git::GitCommand,
     changes: &[CapturedChange],
@@ -339,7 +335,7 @@ fn refuse_filtered_paths(
     Ok(())
 }
 
-/// What differs between a base and a tree, renames recognised.
+/// Compares a base with a tree, detecting renames.
 pub(crate) fn list_changes(
     git: &git::GitCommand,
     base: &ObjectId,
@@ -360,10 +356,10 @@ pub(crate) fn list_changes(
 }
 
 impl Sandboxes {
-    /// What the process is doing fails here if a test says so.
+    /// A fault point: fails if a test asks for it.
     pub(crate) fn complete_step(
         &self,
-        step: Step,
+        step: SandboxStep,
         path: &std::path::Path,
     ) -> Result<(), SandboxError> {
         self.faults().check_step(step).while_being("written", path)

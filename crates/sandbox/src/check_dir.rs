@@ -1,7 +1,7 @@
-//! Trials: a clean checkout of a result, for a command that says whether it is good.
+//! Clean checkouts of a result in which a rule's command runs.
 //!
-//! Nobody's work is in it, and nothing comes back out of it. Of several who would try the same thing, one
-//! does; the others wait, and find what it found.
+//! They contain no agent's work in progress, and nothing is copied back from them. Only one process
+//! checks a subject at a time; the others wait and use its verdict.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,48 +17,47 @@ use crate::error::FileErrorContext;
 use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
 use crate::{LocalResource, ObjectId, SandboxError, checkout, files};
 
-/// A file that is larger is no `planwright.yaml`.
+/// Enough for any `planwright.yaml`.
 const MAX_READ_FILE_BYTES: u64 = 1 << 20;
 
-/// A place for one trial; gone with it.
+/// A directory for one check; removed when dropped.
 #[derive(Debug)]
 pub struct CheckDir {
-    /// What holds its checkouts.
+    /// Contains one checkout per resource.
     pub path: PathBuf,
-    /// Held as long as the trial goes on.
+    /// Locked until the check ends.
     _lock: File,
 }
 
 impl Drop for CheckDir {
     fn drop(&mut self) {
-        // What is left behind is removed by whoever tries next, or with the plan.
+        // Leftovers are removed by the next check, or with the plan.
         let _ = files::remove_tree(&self.path);
     }
 }
 
-/// One changed path, with how much changed.
+/// One changed path and the size of the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathDiffStat {
-    /// Where it is, or was.
+    /// The new path; the old one if it was deleted.
     pub path: TreePath,
-    /// Where it came from, for a rename.
+    /// The old path of a rename.
     pub from: Option<TreePath>,
-    /// What happened to it.
     pub operation: PathOperation,
-    /// Lines that came; none are counted in a binary file.
+    /// Added lines; 0 for a binary file.
     pub insertions: u64,
-    /// Lines that went.
+    /// Removed lines; 0 for a binary file.
     pub deletions: u64,
-    /// Has it lines at all?
     pub binary: bool,
-    /// How large it is now, in bytes.
+    /// New size in bytes.
     pub size: u64,
-    /// File mode now, in octal; empty if it is gone.
+    /// New file mode in octal; empty if the file was deleted.
     pub mode: String,
 }
 
 impl Sandboxes {
-    /// A place to try something out; nothing while somebody else tries the same.
+    /// Creates a directory to check a subject in; `None` while another process checks the same
+    /// subject.
     pub fn lock_check_dir(
         &self,
         plan_id: PlanId,
@@ -68,7 +67,8 @@ impl Sandboxes {
         let directory = self.plan_directory(plan_id).join("trials");
         self.make_home_directory(&directory)?;
         let lock_path = directory.join(format!("{name}.turn"));
-        let lock_file = files::create_private_file(&lock_path).while_being("made", &lock_path)?;
+        let lock_file =
+            files::create_private_file(&lock_path).while_being("created", &lock_path)?;
         match rustix::fs::flock(&lock_file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -83,7 +83,7 @@ impl Sandboxes {
         }))
     }
 
-    /// A clean checkout of a tree in a trial, as a repository of its own.
+    /// Checks a tree out in a check directory, as a repository of its own.
     pub fn make_check_checkout(
         &self,
         check_dir: &CheckDir,
@@ -113,7 +113,7 @@ impl Sandboxes {
         Ok(sandbox)
     }
 
-    /// The tree of a commit that was merged for a resource.
+    /// The tree of a commit in the plan's vault.
     pub fn read_tree_of(
         &self,
         key: &SandboxKey<'_>,
@@ -122,8 +122,8 @@ impl Sandboxes {
         self.vault_for(key).read_tree_of(commit)
     }
 
-    /// A file of a resource at a commit; of a directory, as it is now. None if there is none, or if it is
-    /// no plain file.
+    /// Reads a file of a resource at a commit; for a directory resource, its current content.
+    /// `None` if the path is not a regular file.
     pub fn read_file_at(
         &self,
         resource: &LocalResource,
@@ -142,8 +142,8 @@ impl Sandboxes {
         let size = String::from_utf8_lossy(&size.stdout).trim().parse::<u64>();
         match size {
             Ok(size) if size <= MAX_READ_FILE_BYTES => {
-                let answered = git.try_run(&["cat-file", "blob", &name])?;
-                Ok((answered.exit_code == 0).then_some(answered.stdout))
+                let output = git.try_run(&["cat-file", "blob", &name])?;
+                Ok((output.exit_code == 0).then_some(output.stdout))
             }
             Ok(_) => Err(SandboxError::Uncapturable {
                 path: TreePath::new(path.as_bytes())?,
@@ -155,7 +155,7 @@ impl Sandboxes {
 }
 
 impl Sandboxes {
-    /// A file as it is in the working tree of a resource. None if there is none.
+    /// Reads a file from the working tree of a resource; `None` if it does not exist.
     pub fn read_working_tree_file(
         &self,
         resource: &LocalResource,
@@ -164,7 +164,6 @@ impl Sandboxes {
         read_limited_file(&resource.location.path().join(path))
     }
 
-    /// Every path in a commit of a repository.
     pub fn list_paths_at(
         &self,
         resource: &LocalResource,
@@ -194,7 +193,6 @@ fn read_limited_file(path: &Path) -> Result<Option<Vec<u8>>, SandboxError> {
 }
 
 impl TreeDiff {
-    /// Everything that changed, with how much.
     pub fn list_path_stats(&self) -> Result<Vec<PathDiffStat>, SandboxError> {
         let lines = compare::read_raw_diff(&self.git, &["-M"], &self.old, &self.new, &[])?;
         let counted = self.count_lines(&[])?;
@@ -219,11 +217,12 @@ impl TreeDiff {
         Ok(stats)
     }
 
-    /// How large each of them is now.
+    /// The new size of each path, in bytes.
     fn read_sizes(&self, lines: &[compare::RawDiffLine]) -> Result<Vec<u64>, SandboxError> {
         let mut names = String::new();
         for line in lines {
-            // Nothing has the hash of nothing; git says "missing" to it.
+            // For a deleted path, "0" is not an object; git answers "missing", which counts as 0
+            // bytes.
             let id = line.after.as_ref().map_or("0", |blob| blob.id.as_str());
             names.push_str(id);
             names.push('\n');

@@ -1,4 +1,5 @@
-//! The files of a sandbox: laid out from a tree, put back, swept; and the repository an agent gets.
+//! Checks out, restores and cleans the files of a sandbox, and creates the agent's repository in
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use crate::sandboxes::Sandbox;
 use crate::vault::{self, Vault};
 use crate::{ObjectId, Repository, SandboxError};
 
-/// Makes the tracked files of a sandbox those of a tree.
+/// Resets the tracked files of a sandbox to a tree.
 pub(crate) fn check_out_tree(
     vault: &Vault,
     sandbox: &Sandbox,
@@ -29,19 +30,20 @@ pub(crate) fn check_out_tree(
     git.run(&arguments).map(drop)
 }
 
-/// Builds the engine's index of a sandbox again from its base; no file is touched.
+/// Rebuilds the engine's index of a sandbox from its base. Does not touch files.
 pub(crate) fn rebuild_index(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
     let git = git_on_sandbox(vault, sandbox);
     git.run(&["read-tree", sandbox.base.as_str()]).map(drop)
 }
 
-/// Removes what nobody tracks, ignored files excepted: what a set-up made stays useful.
+/// Removes untracked files. Keeps ignored files, because the output of the set-up command stays
+/// useful.
 pub(crate) fn remove_untracked_files(vault: &Vault, sandbox: &Sandbox) -> Result<(), SandboxError> {
     let git = git_on_sandbox(vault, sandbox);
     git.run(&["clean", "-ffdq", "--exclude=/.git"]).map(drop)
 }
 
-/// Puts paths back to what they are in the base of the sandbox.
+/// Restores paths to their content in the sandbox's base.
 pub(crate) fn restore_paths(
     vault: &Vault,
     sandbox: &Sandbox,
@@ -52,11 +54,11 @@ pub(crate) fn restore_paths(
         let file_path = files::join_tree_path(&sandbox.path, path);
         let name = [sandbox.base.as_str().as_bytes(), b":", path.as_bytes()].concat();
         let object = std::ffi::OsString::from(as_os_str(&name));
-        let is_there = git
+        let is_in_base = git
             .try_run(&[as_os_str(b"cat-file"), as_os_str(b"-e"), object.as_os_str()])?
             .exit_code
             == 0;
-        if is_there {
+        if is_in_base {
             let base = std::ffi::OsStr::new(sandbox.base.as_str());
             let arguments = [
                 as_os_str(b"checkout"),
@@ -65,8 +67,8 @@ pub(crate) fn restore_paths(
                 as_os_str(path.as_bytes()),
             ];
             git.run(&arguments)?;
-        } else if let Ok(spot) = files::PathHandle::open(&sandbox.path, path) {
-            drop(spot);
+        } else if let Ok(handle) = files::PathHandle::open(&sandbox.path, path) {
+            drop(handle);
             match std::fs::symlink_metadata(&file_path) {
                 Ok(metadata) if metadata.is_dir() => files::remove_tree(&file_path)?,
                 Ok(_) => std::fs::remove_file(&file_path).while_being("removed", &file_path)?,
@@ -78,8 +80,8 @@ pub(crate) fn restore_paths(
     Ok(())
 }
 
-/// A repository for the agent: it may commit, stash, rebase and tidy up as it likes. It borrows all
-/// objects, has no remote and no hook, and nobody but the agent uses it.
+/// Creates the agent's repository, in which it may commit, stash and rebase as it likes. The
+/// repository borrows all objects and has no remote and no hooks. Only the agent uses it.
 pub(crate) fn create_agent_repository(
     vault: &Vault,
     repository: &Repository,
@@ -90,7 +92,7 @@ pub(crate) fn create_agent_repository(
     create_agent_repository_at(vault, repository, sandbox, branch, &git_dir, &[])
 }
 
-/// The same at another place, which also borrows the objects of these.
+/// Like [`create_agent_repository`], at another path and borrowing from more object directories.
 pub(crate) fn create_agent_repository_at(
     vault: &Vault,
     repository: &Repository,
@@ -105,7 +107,7 @@ pub(crate) fn create_agent_repository_at(
                   [user]\n\tname = Planwright agent\n\temail = agent@planwright.invalid\n\
                   [gc]\n\tauto = 0\n";
     vault::write_repository_files(git_dir, repository.object_format(), config, branch)?;
-    // Should the user's repository move, its objects are still found by way of the vault.
+    // If the user's repository moves, its objects are still found through the vault.
     let mut objects = vec![repository.common_dir().join("objects"), vault.objects_dir()];
     objects.extend_from_slice(lenders);
     vault::write_alternates(git_dir, &objects)?;
@@ -113,7 +115,7 @@ pub(crate) fn create_agent_repository_at(
     vault::mirror_file(vault.path(), git_dir, "info/exclude")?;
     let name = git_dir.join(branch);
     let parent = name.parent().unwrap_or(git_dir);
-    std::fs::create_dir_all(parent).while_being("made", parent)?;
+    std::fs::create_dir_all(parent).while_being("created", parent)?;
     std::fs::write(&name, format!("{}\n", sandbox.base)).while_being("written", &name)?;
     let index = git_dir.join("index");
     crate::repository::copy_index(&sandbox.index_path, &index)

@@ -1,8 +1,8 @@
-//! Children that answer on pipes: fed, read and waited for on one thread, for so long and no longer.
+//! Feeds a child process, reads its output and waits for it, on one thread and with a deadline.
 //!
-//! A git that hangs (on a network file system that went away, in a wrapper that asks something) must
-//! end in an error. It is asked to end first, because git then removes its locks, and made to after
-//! that, with everything in its process group.
+//! A git that hangs (on a lost network file system, or in a wrapper that prompts) must end in an
+//! error. It gets SIGTERM first, because git then removes its lock files, and SIGKILL after a grace
+//! period, together with its process group.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-/// How often it is looked whether a child ended whose outputs say nothing.
+/// How often to check whether a child exited while its output is silent.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a child that was told to end may take over it.
+/// How long a child may take to exit after SIGTERM.
 const TERMINATION_GRACE: Duration = Duration::from_secs(2);
 
-/// Feeds a child and reads what it answers, to its end; nothing if it took longer than until then,
-/// and was ended. The child must lead a process group of its own.
+/// Writes `input` to a child and reads its output to the end. Returns `None` if the deadline
+/// passed; the child is killed then. The child must lead its own process group.
 pub(crate) fn wait_for_output(
     mut child: Child,
     input: &[u8],
@@ -34,14 +34,14 @@ pub(crate) fn wait_for_output(
     result
 }
 
-/// Ends a child and its group. One that hangs in the system itself cannot be ended: it is not waited
-/// for.
+/// Kills a child and its process group. Does not wait for a child that hangs in the kernel, because
+/// it cannot be killed.
 fn terminate_group(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let Some(group) = group else {
         return;
     };
-    // That nobody is left in the group is what is wanted.
+    // An error means that the group is empty already.
     let _ = rustix::process::kill_process_group(group, Signal::TERM);
     let wait_options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let deadline = Instant::now() + TERMINATION_GRACE;
@@ -51,7 +51,7 @@ fn terminate_group(child: &mut Child) {
             Ok(Some(_)) | Err(_) => break,
         }
     }
-    // Before the child is waited for: only until then is the group's number certain to be its own.
+    // Before the child is reaped: afterwards the group's id may belong to another process.
     let _ = rustix::process::kill_process_group(group, Signal::KILL);
     let _ = wait_until_deadline(child, Instant::now() + TERMINATION_GRACE);
 }
@@ -63,7 +63,7 @@ fn feed_and_read(child: &mut Child, input: &[u8], deadline: Instant) -> io::Resu
     }
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
     let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
-    let mut rest = input;
+    let mut unwritten = input;
     while stdin.is_some() || stdout.is_some() || stderr.is_some() {
         let Some(remaining) = deadline.checked_duration_since(Instant::now()) else {
             return Ok(None);
@@ -77,13 +77,13 @@ fn feed_and_read(child: &mut Child, input: &[u8], deadline: Instant) -> io::Resu
             remaining.min(POLL_INTERVAL),
         )?;
         if ready == [false; 3] {
-            // Somebody it started may hold its outputs open for ever; they are not waited for.
+            // A grandchild may hold the pipes open forever. Do not wait for it.
             if child.try_wait()?.is_some() {
                 break;
             }
             continue;
         }
-        if ready[0] && write_input(stdin.as_mut(), &mut rest)? {
+        if ready[0] && write_input(stdin.as_mut(), &mut unwritten)? {
             stdin = None;
         }
         if ready[1] && read_available(stdout.as_mut(), &mut stdout_bytes)? {
@@ -100,7 +100,7 @@ fn feed_and_read(child: &mut Child, input: &[u8], deadline: Instant) -> io::Resu
     }))
 }
 
-/// Which of these can be written or read, or has ended; none of them if the time is over.
+/// Which of the pipes are ready or closed; none after the time limit.
 fn poll_pipes(pipes: [Option<BorrowedFd<'_>>; 3], limit: Duration) -> io::Result<[bool; 3]> {
     let wanted = [PollFlags::OUT, PollFlags::IN, PollFlags::IN];
     let open = pipes.iter().zip(wanted).enumerate();
@@ -125,15 +125,16 @@ fn poll_pipes(pipes: [Option<BorrowedFd<'_>>; 3], limit: Duration) -> io::Result
     Ok(ready)
 }
 
-/// `true` if all is said, or nobody reads it any more: how the child ends tells.
-fn write_input(stdin: Option<&mut ChildStdin>, rest: &mut &[u8]) -> io::Result<bool> {
+/// Returns `true` when all input is written, or the child closed its end; its exit code then tells
+/// whether that matters.
+fn write_input(stdin: Option<&mut ChildStdin>, unwritten: &mut &[u8]) -> io::Result<bool> {
     let Some(stdin) = stdin else {
         return Ok(true);
     };
-    match stdin.write(rest) {
+    match stdin.write(unwritten) {
         Ok(count) => {
-            *rest = &rest[count..];
-            Ok(rest.is_empty())
+            *unwritten = &unwritten[count..];
+            Ok(unwritten.is_empty())
         }
         Err(error) if is_retryable(&error) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
@@ -141,7 +142,7 @@ fn write_input(stdin: Option<&mut ChildStdin>, rest: &mut &[u8]) -> io::Result<b
     }
 }
 
-/// `true` if there is no more to come.
+/// Returns `true` at the end of the output.
 fn read_available(pipe: Option<&mut impl Read>, into: &mut Vec<u8>) -> io::Result<bool> {
     let Some(pipe) = pipe else {
         return Ok(true);
@@ -164,8 +165,8 @@ fn is_retryable(error: &io::Error) -> bool {
     )
 }
 
-/// Waits for a child to end; nothing if it did not until then. It closed its outputs, and mostly ends
-/// at once.
+/// Waits until the child exits or the deadline passes. It closed its outputs already, so it mostly
+/// exits at once.
 fn wait_until_deadline(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(20);
     loop {

@@ -1,4 +1,4 @@
-//! Tidying up: sandboxes that are no longer needed go, work that did not land is kept.
+//! Removes sandboxes that are no longer needed and keeps work that did not land.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,39 +9,35 @@ use crate::error::FileErrorContext;
 use crate::sandboxes::{
     DirectoryOccupant, Sandbox, SandboxEntryMode, SandboxKey, Sandboxes, find_occupant,
 };
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 use crate::supervise::{self, ExclusiveLock};
 use crate::{ObjectId, SandboxError, files, refs};
 
-/// How long a lock may be held without anybody working: until a process that another thread starts executes its
-/// program, it has whatever was open when it was forked.
+/// How long to wait for a lock that may be held by accident: a forked child inherits open locks
+/// until it executes its program.
 const FORKED_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A plan's sandbox, as it is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanSandboxDir {
-    /// The plan.
     pub plan_id: PlanId,
-    /// Everything of it.
+    /// The directory with all of the plan's sandboxes.
     pub path: PathBuf,
 }
 
-/// Work that did not land and has no sandbox any more.
+/// A ref that keeps work that did not land.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RescueRef {
-    /// The plan.
     pub plan_id: PlanId,
-    /// The ref that keeps it.
     pub ref_name: String,
-    /// Its commit.
     pub commit: ObjectId,
 }
 
-/// How the directory of a plan is called while it is being removed.
+/// The prefix of a plan's directory while it is being removed.
 const REMOVED_PREFIX: &str = "removed-";
 
 impl Sandboxes {
-    /// Every plan that has something here, also what a killed process did not finish removing.
+    /// All plans with a directory here, including directories that a killed process did not finish
+    /// removing.
     pub fn list_plan_dirs(&self) -> Result<Vec<PlanSandboxDir>, SandboxError> {
         let mut found: Vec<PlanSandboxDir> = Vec::new();
         for directory in self.plan_roots() {
@@ -66,8 +62,8 @@ impl Sandboxes {
         Ok(found)
     }
 
-    /// Keeps what the newest sandbox holds under a rescue ref in the user's repository, if it is
-    /// anything but its base. Repeating it gives the same.
+    /// Keeps the content of the newest sandbox under a rescue ref in the user's repository, if it
+    /// differs from its base. Safe to repeat.
     pub fn rescue_current_work(
         &self,
         key: &SandboxKey<'_>,
@@ -85,7 +81,7 @@ impl Sandboxes {
         self.write_rescue_ref(key, &sandbox.base, commit, name)
     }
 
-    /// The same where the sandbox is gone, of the newest state that its vault has.
+    /// Rescues the newest checkpoint in the vault, if the sandbox is gone.
     fn rescue_checkpoint(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
         let vault = self.vault_for(key);
         let Some(commit) = vault.checkpoint_commit()? else {
@@ -100,7 +96,7 @@ impl Sandboxes {
         self.write_rescue_ref(key, &base, commit, name)
     }
 
-    /// The same of the sandboxes that were left behind for newer ones: each under a ref of its own.
+    /// Rescues the sandboxes that newer ones replaced, each under its own ref.
     pub fn rescue_older_sandboxes(
         &self,
         key: &SandboxKey<'_>,
@@ -111,17 +107,17 @@ impl Sandboxes {
             return Ok(Vec::new());
         }
         let vault = self.open_vault(key)?;
-        let mut kept = Vec::new();
+        let mut rescued = Vec::new();
         for sandbox in older.iter().filter(|sandbox| sandbox.exists()) {
             let tree = self.write_sandbox_tree(key, sandbox)?;
             let commit = vault.create_commit(&tree, Some(&sandbox.base), "Left behind")?;
             let name = refs::older_rescue_ref(key.plan_id, &key.dir_name(), sandbox.creator_epoch);
-            kept.extend(self.write_rescue_ref(key, &sandbox.base, commit, name)?);
+            rescued.extend(self.write_rescue_ref(key, &sandbox.base, commit, name)?);
         }
-        Ok(kept)
+        Ok(rescued)
     }
 
-    /// The same of what was changed in the newest sandbox after this result was handed in.
+    /// Rescues what was changed in the newest sandbox after this result was submitted.
     pub fn rescue_late_changes(
         &self,
         key: &SandboxKey<'_>,
@@ -156,7 +152,7 @@ impl Sandboxes {
         let git = repository.git();
         crate::land::copy_objects(&vault, &repository, &commit, base)?;
         git.run(&["update-ref", &name, commit.as_str()])?;
-        self.complete_step(Step::Rescued, repository.path())?;
+        self.complete_step(SandboxStep::Rescued, repository.path())?;
         Ok(Some(RescueRef {
             plan_id: key.plan_id,
             ref_name: name,
@@ -164,12 +160,12 @@ impl Sandboxes {
         }))
     }
 
-    /// The newest work of a plan that is kept under a rescue ref.
+    /// The newest rescue ref of a plan.
     pub fn find_rescue_ref(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
         let git = self.open_repository(key.resource)?.git();
         let newest = refs::rescue_ref(key.plan_id, &key.dir_name());
         let older = format!("{newest}+*");
-        // In the order of the holders that made it; the newest has no number.
+        // Sorted by the epoch that made them. The newest has no number.
         let by_age = [
             "for-each-ref",
             "--sort=version:refname",
@@ -191,7 +187,7 @@ impl Sandboxes {
         }))
     }
 
-    /// Brings back the sandbox of work that is kept under a rescue ref.
+    /// Recreates the sandbox of work that is kept under a rescue ref.
     pub fn restore_from_rescue(
         &self,
         key: &SandboxKey<'_>,
@@ -200,34 +196,37 @@ impl Sandboxes {
         if let Some(sandbox) = self.current_sandbox(key)? {
             return Ok(Some(sandbox));
         }
-        let Some(kept) = self.find_rescue_ref(key)? else {
+        let Some(rescued) = self.find_rescue_ref(key)? else {
             return Ok(None);
         };
         let repository = self.open_repository(key.resource)?;
         let git = repository.git();
-        let gone = || SandboxError::ObjectMissing {
+        let missing_object = || SandboxError::ObjectMissing {
             path: repository.path().to_owned(),
-            object: kept.commit.to_string(),
+            object: rescued.commit.to_string(),
         };
-        let base = refs::resolve_name(&git, &format!("{}^1", kept.commit))?.ok_or_else(gone)?;
-        let tree =
-            refs::resolve_name(&git, &format!("{}^{{tree}}", kept.commit))?.ok_or_else(gone)?;
+        let base = refs::resolve_name(&git, &format!("{}^1", rescued.commit))?
+            .ok_or_else(missing_object)?;
+        let tree = refs::resolve_name(&git, &format!("{}^{{tree}}", rescued.commit))?
+            .ok_or_else(missing_object)?;
         self.seed_checkpoint(key, epoch, &base, &tree)?;
         let entered = self.enter_sandbox(key, epoch, &base, SandboxEntryMode::Continue)?;
         self.restore_archived_files(key, &entered.sandbox)?;
         Ok(Some(entered.sandbox))
     }
 
-    /// Removes everything of a plan. The caller has seen to it that nothing is lost; whoever is in
-    /// one of its directories keeps it. `meanwhile` is done once nobody takes it for a sandbox any more:
-    /// whoever is killed before its end leaves something behind by which it is found and done again.
+    /// Removes everything of a plan, unless a process runs in one of its directories. The caller
+    /// has rescued the work. `before_deletion` runs after the directories are renamed; if the
+    /// process is killed before the end, the renamed directories are found and the removal is
+    /// repeated.
     pub fn remove_plan(
         &self,
         plan_id: PlanId,
         before_deletion: impl FnOnce() -> Result<(), SandboxError>,
     ) -> Result<bool, SandboxError> {
         let directory = self.plan_directory(plan_id);
-        // Kept until it is gone: whoever waits for one of them then finds no sandbox.
+        // Held until the directory is gone, so that a process waiting for a lock then finds no
+        // sandbox.
         let _locks = self.lock_all_sandboxes(plan_id)?;
         match find_occupant(&directory) {
             DirectoryOccupant::Nobody => {}
@@ -235,8 +234,8 @@ impl Sandboxes {
             DirectoryOccupant::Unknown => {
                 return Err(SandboxError::UnusableLocation {
                     path: directory,
-                    why: "stays: whether somebody works in it cannot be seen here".to_owned(),
-                    hint: "Remove it by hand once nobody does.".to_owned(),
+                    why: "stays: this system cannot tell whether a process runs in it".to_owned(),
+                    hint: "Remove it by hand when nothing uses it.".to_owned(),
                 });
             }
             DirectoryOccupant::Process(process) => {
@@ -250,11 +249,11 @@ impl Sandboxes {
         for root in self.plan_roots() {
             let directory = root.join(plan_id.to_string());
             let aside = root.join(format!("{REMOVED_PREFIX}{plan_id}"));
-            // Out of the way first, so that what a killed process leaves is not taken for a sandbox.
+            // Renamed first, so that leftovers of a killed process do not count as a sandbox.
             if directory.exists() {
                 files::remove_tree(&aside)?;
                 std::fs::rename(&directory, &aside).while_being("removed", &directory)?;
-                self.complete_step(Step::SandboxSetAside, &aside)?;
+                self.complete_step(SandboxStep::SandboxSetAside, &aside)?;
             }
             if aside.exists() {
                 set_aside.push(aside);
@@ -267,26 +266,26 @@ impl Sandboxes {
         Ok(!set_aside.is_empty())
     }
 
-    /// The directories that have one of each plan. The vaults come last: until they go, what a plan made can be
-    /// found.
+    /// The directories that have a subdirectory per plan. Vaults come last: while they exist, a
+    /// plan's results can be found.
     fn plan_roots(&self) -> [PathBuf; 2] {
         ["sandboxes", "vaults"].map(|name| self.home().join(name))
     }
 
-    /// The locks of all sandboxes of a plan, if nobody holds one.
+    /// Locks all sandboxes of a plan; fails if one of them is in use.
     fn lock_all_sandboxes(&self, plan_id: PlanId) -> Result<Vec<ExclusiveLock>, SandboxError> {
         let directory = self.plan_directory(plan_id);
         let mut locks = Vec::new();
-        for made_by in files::list_names::<u64>(&directory)? {
-            let place = directory.join(made_by.to_string());
-            for name in files::list_names::<String>(&place)? {
-                let path = place.join(&name);
+        for creator_epoch in files::list_names::<u64>(&directory)? {
+            let epoch_dir = directory.join(creator_epoch.to_string());
+            for name in files::list_names::<String>(&epoch_dir)? {
+                let path = epoch_dir.join(&name);
                 if !name.ends_with(".busy") {
                     continue;
                 }
                 let lock = supervise::lock_exclusive(&path, FORKED_LOCK_TIMEOUT)?;
                 locks.push(lock.ok_or_else(|| SandboxError::SandboxInUse {
-                    path: place.clone(),
+                    path: epoch_dir.clone(),
                 })?);
             }
         }

@@ -1,4 +1,4 @@
-//! What differs between two trees: for landing path by path, for people as a diff.
+//! Compares two trees: path by path for landing, as a diff for people.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,44 +10,38 @@ use crate::git::{self, GitCommand};
 use crate::ignored::IgnoredFiles;
 use crate::{ObjectId, SandboxError, files};
 
-/// One path that differs; renames are a path that went and one that came.
+/// One path that differs. A rename is a deleted path and an added one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathDifference {
-    /// Which.
     pub path: TreePath,
-    /// What was there.
     pub before: Option<TreeEntry>,
-    /// What is there.
     pub after: Option<TreeEntry>,
 }
 
-/// What stands at a path.
+/// The file or link at a path of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreeEntry {
-    /// File mode in octal.
+    /// In octal.
     pub mode: String,
-    /// The content.
     pub id: ObjectId,
 }
 
-/// A nested repository, as git writes it into a tree.
+/// The mode of a submodule or nested repository in a tree.
 pub(crate) const GITLINK_MODE: &str = "160000";
 
-/// One line of git's raw format.
+/// One line of `git diff-tree --raw`.
 pub(crate) struct RawDiffLine {
-    /// What was there.
     pub before: Option<TreeEntry>,
-    /// What is there.
     pub after: Option<TreeEntry>,
-    /// The letter for what happened.
+    /// git's letter for the operation.
     pub status: u8,
-    /// Where it came from, for a rename.
+    /// The old path of a rename.
     pub from: Option<TreePath>,
-    /// Where it is, or was.
+    /// The new path; the old one if it was deleted.
     pub path: TreePath,
 }
 
-/// What differs, path by path, sorted.
+/// The differences between two trees, sorted by path.
 pub(crate) fn list_differences(
     git: &GitCommand,
     old: &str,
@@ -56,7 +50,7 @@ pub(crate) fn list_differences(
     list_differences_in(git, old, new, &[])
 }
 
-/// The same, only in paths that one of these pathspecs chooses; all of them if there is none.
+/// Like [`list_differences`], limited to these pathspecs; all paths if there are none.
 pub(crate) fn list_differences_in(
     git: &GitCommand,
     old: &str,
@@ -76,7 +70,7 @@ pub(crate) fn list_differences_in(
     Ok(differences)
 }
 
-/// git's raw comparison of two trees, in all paths or in those these pathspecs choose.
+/// Runs `git diff-tree --raw`, limited to these pathspecs; all paths if there are none.
 pub(crate) fn read_raw_diff(
     git: &GitCommand,
     options: &[&str],
@@ -123,7 +117,6 @@ pub(crate) fn read_raw_diff(
     Ok(lines)
 }
 
-/// What git's letter for a change means.
 pub(crate) fn parse_operation(status: u8) -> PathOperation {
     match status {
         b'A' => PathOperation::Create,
@@ -144,60 +137,54 @@ fn parse_tree_entry(mode: &str, id: &str) -> Result<Option<TreeEntry>, SandboxEr
 fn unexpected_output(text: &str) -> SandboxError {
     SandboxError::GitFailed {
         command: "diff-tree".to_owned(),
-        said: format!("its answer is not understood: {text}"),
+        said: format!("unexpected output: {text}"),
     }
 }
 
-/// Two trees to look at, in the repository that has both.
+/// Two trees to compare, in a repository that has both.
 pub struct TreeDiff {
     pub(crate) git: GitCommand,
     pub(crate) old: String,
     pub(crate) new: String,
-    /// What became of ignored files, if the files of a sandbox were looked at.
+    /// Set if the files of a sandbox were read.
     pub ignored: Option<IgnoredFiles>,
-    /// Objects that exist for this look only; gone with it.
+    /// Objects that exist only for this diff; removed with it.
     pub(crate) _scratch: Option<ScratchDir>,
 }
 
-/// A directory that is removed when nobody looks any more.
+/// A directory that is removed when dropped.
 pub(crate) struct ScratchDir(pub PathBuf);
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // Left behind, it is found and removed with the plan's other things.
+        // If this fails, it is removed later, with the plan's directory.
         let _ = files::remove_tree(&self.0);
     }
 }
 
-/// How a difference is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiffFormat {
-    /// Line by line.
     Patch,
-    /// A histogram of changed lines.
+    /// Changed lines per file.
     Stat,
-    /// The paths alone.
     NameOnly,
 }
 
-/// How much changed at a path.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PathLineCount {
-    /// Which.
     pub path: TreePath,
-    /// Lines that came; nothing for a binary file.
+    /// `None` for a binary file.
     pub insertions: Option<u64>,
-    /// Lines that went.
+    /// `None` for a binary file.
     pub deletions: Option<u64>,
 }
 
 impl TreeDiff {
-    /// The tree or commit it ends in.
+    /// The tree or commit id of the new side.
     pub fn new_tree(&self) -> &str {
         &self.new
     }
 
-    /// Shows it on the given output.
     pub fn show_diff(
         &self,
         format: DiffFormat,
@@ -208,25 +195,24 @@ impl TreeDiff {
         self.git.stream_to(&arguments, to)
     }
 
-    /// Shows a text in the person's pager; says whether there is one.
+    /// Shows a text in `less`; returns `false` if it is not installed.
     pub fn show_in_pager(&self, text: &[u8]) -> bool {
         let Some(mut pager) = self.git.spawn_pager() else {
             return false;
         };
         if let Some(mut input) = pager.stdin.take() {
-            // How far a person reads is their business, and how they leave.
+            // The user may quit the pager before reading everything.
             let _ = input.write_all(text);
         }
         let _ = pager.wait();
         true
     }
 
-    /// The same as text.
     pub fn diff_text(&self, format: DiffFormat, paths: &[String]) -> Result<Vec<u8>, SandboxError> {
         self.git.run(&self.diff_arguments(format, paths))
     }
 
-    /// Every path that came, changed or went and matches; a rename is one of each.
+    /// Every path that was added, changed or removed; a rename is two paths.
     pub fn list_changed_paths(&self, paths: &[String]) -> Result<Vec<TreePath>, SandboxError> {
         let mut arguments = vec!["diff-tree", "-r", "-z", "--no-renames", "--name-only"];
         arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
@@ -237,7 +223,7 @@ impl TreeDiff {
             .collect()
     }
 
-    /// How much changed, path by path; a rename counts for its new path.
+    /// Changed lines per path; a rename counts for its new path.
     pub fn count_lines(&self, paths: &[String]) -> Result<Vec<PathLineCount>, SandboxError> {
         let mut arguments = vec!["diff-tree", "-r", "-M", "-z", "--numstat"];
         arguments.extend([self.old.as_str(), self.new.as_str(), "--"]);
@@ -250,7 +236,7 @@ impl TreeDiff {
             let insertions = parse_count(parts.next());
             let deletions = parse_count(parts.next());
             let path = match parts.next() {
-                // A rename has its two paths in fields of their own.
+                // A rename has its two paths in separate fields.
                 Some(b"") => {
                     fields.next();
                     fields.next().unwrap_or_default()

@@ -1,7 +1,8 @@
-//! Conflicts that a merge left in a sandbox, and whether their marks are still there.
+//! Tracks the conflicts that a merge left in a sandbox, and whether their markers are still there.
 //!
-//! They are recorded in the vault, by which they outlast the sandbox. A path counts as unsolved as long as it has any
-//! of the marks that git wrote into it; lines that look like marks and that one of the merged sides had are no marks.
+//! They are recorded in the vault, so they outlast the sandbox. A path is unresolved while it has
+//! any of the markers that git wrote. Lines that look like markers but were in one of the merged
+//! sides do not count.
 
 use plan::changeset::TreePath;
 use serde::{Deserialize, Serialize};
@@ -12,23 +13,22 @@ use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::vault::Vault;
 use crate::{CapturedChange, ObjectId, SandboxError};
 
-/// The largest file that is looked at; git writes no marks into larger ones by default.
+/// The largest file that is searched; git does not write markers into larger files by default.
 const MAX_CONFLICT_FILE_BYTES: u64 = 512 << 20;
 
-/// A path that was in conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ConflictedPath {
     path: TreePath,
-    /// What the target's side is called in the marks.
+    /// The label of the target's side in the markers.
     target: String,
-    /// What the work's side is called.
+    /// The label of the work's side.
     work: String,
-    /// The characters that marks are made of, without those of which one of the sides had such lines.
+    /// The marker characters to look for, without those that one of the sides already used at line
+    /// starts.
     marks: String,
 }
 
 impl ConflictedPath {
-    /// A conflict between these contents.
     fn from_sides(path: &TreePath, names: [&str; 2], sides: &[Option<Vec<u8>>; 2]) -> Self {
         let unused = |mark: &char| {
             let mut sides = sides.iter().flatten();
@@ -62,7 +62,7 @@ fn split_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Is a line seven of these characters, with a name behind them where git writes one?
+/// Is this line seven of these characters, optionally followed by a label?
 fn is_conflict_marker(line: &[u8], mark: char) -> bool {
     let bytes = mark.to_string().repeat(7).into_bytes();
     match line.strip_prefix(bytes.as_slice()) {
@@ -77,7 +77,7 @@ impl Vault {
         files::read_json_or_default(&self.conflicts_path())
     }
 
-    /// Forgets conflicts: the work starts from a commit again.
+    /// Removes the record, when the work starts from a commit again.
     pub(crate) fn forget_conflicts(&self) -> Result<(), SandboxError> {
         let path = self.conflicts_path();
         match std::fs::remove_file(&path) {
@@ -92,7 +92,7 @@ impl Vault {
 }
 
 impl Sandboxes {
-    /// Records what a merge of the work with its target left in conflict, beside what is still unsolved of earlier
+    /// Records the conflicts of a merge of the work with its target, and keeps unresolved earlier
     /// ones.
     pub(crate) fn record_conflicts(
         &self,
@@ -119,7 +119,7 @@ impl Sandboxes {
         files::write_atomically(&vault.conflicts_path(), &text)
     }
 
-    /// The paths whose conflicts are still marked in a sandbox.
+    /// Paths in the sandbox that still have conflict markers.
     pub fn list_unresolved_conflicts(
         &self,
         key: &SandboxKey<'_>,
@@ -134,12 +134,12 @@ impl Sandboxes {
             work: key.work_label(),
             marks: "<>".to_owned(),
         }));
-        let unsolved = conflicts.iter().filter(|one| is_unresolved(&sandbox, one));
-        Ok(unsolved.map(|one| one.path.clone()).collect())
+        let unresolved = conflicts.iter().filter(|one| is_unresolved(&sandbox, one));
+        Ok(unresolved.map(|one| one.path.clone()).collect())
     }
 
-    /// The changed paths that have the marks of a conflict with the plan's own name in them: a file that was moved
-    /// or copied with its marks.
+    /// Changed paths that contain a conflict marker with the plan's own label: files that were
+    /// moved or copied with their markers.
     pub fn find_moved_markers(
         &self,
         key: &SandboxKey<'_>,
@@ -164,13 +164,13 @@ fn is_unresolved(sandbox: &Sandbox, conflict: &ConflictedPath) -> bool {
     text.is_some_and(|text| conflict.is_marked_in(&text))
 }
 
-/// The content of a file of a sandbox, if it is a file.
+/// Reads a file of the sandbox; `None` if it is not a regular file.
 fn read_sandbox_file(sandbox: &Sandbox, path: &TreePath) -> Option<Vec<u8>> {
-    let spot = PathHandle::open(&sandbox.path, path).ok()?;
-    spot.read(MAX_CONFLICT_FILE_BYTES).ok().flatten()
+    let handle = PathHandle::open(&sandbox.path, path).ok()?;
+    handle.read(MAX_CONFLICT_FILE_BYTES).ok().flatten()
 }
 
-/// The content of a path in a commit, if there is any.
+/// Reads a path in a commit; `None` if it does not exist.
 fn read_blob_at(
     vault: &Vault,
     commit: &ObjectId,
@@ -181,6 +181,6 @@ fn read_blob_at(
     let name = std::ffi::OsString::from_vec(name);
     let words = ["cat-file", "blob"].map(std::ffi::OsString::from);
     let arguments = [&words[..], &[name]].concat();
-    let answered = vault.git().try_run(&arguments)?;
-    Ok((answered.exit_code == 0).then_some(answered.stdout))
+    let output = vault.git().try_run(&arguments)?;
+    Ok((output.exit_code == 0).then_some(output.stdout))
 }

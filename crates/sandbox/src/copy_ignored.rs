@@ -1,9 +1,9 @@
-//! Furnishing: files that git ignores and work needs all the same (a `.env`, a cache) are copied from
-//! the user's checkout into a new sandbox.
+//! Copies ignored files that the work needs (`.env`, caches) from the user's checkout into a new
+//! sandbox.
 //!
-//! Only what is asked for, and only what git ignores on both sides: a file that the sandbox does not
-//! ignore would be captured as work and might land. Links are copied as links; no link is followed,
-//! neither on the way to a file nor on the way to its copy.
+//! Copies only requested files, and only those that git ignores in both places: a file that the
+//! sandbox does not ignore would be captured and might land. Symlinks are copied as symlinks and
+//! never followed, neither to a source nor to a destination.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -18,18 +18,15 @@ use crate::repository::UserCheckout;
 use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::{Repository, SandboxError};
 
-/// The list a repository may have of what its sandboxes need.
+/// A repository may list the files that its sandboxes need here.
 pub(crate) const INCLUDE_LIST_FILE: &str = ".worktreeinclude";
 
-/// How much of that list is read.
 const MAX_INCLUDE_LIST_BYTES: u64 = 1 << 20;
 
-/// How much is copied at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredCopyLimits {
-    /// So many files.
     pub files: u64,
-    /// So many bytes in all.
+    /// In total.
     pub bytes: u64,
 }
 
@@ -42,22 +39,19 @@ impl Default for IgnoredCopyLimits {
     }
 }
 
-/// What a sandbox was given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IgnoredCopySummary {
-    /// Files and links that are there now.
+    /// Files and symlinks that the sandbox has now.
     pub files: u64,
-    /// How much is in them.
     pub bytes: u64,
-    /// Files that were asked for and are not there, because of the limits or because something else
-    /// stands in their place.
+    /// Requested files that were not copied, because of the limits or because something else is in
+    /// their place.
     pub left_out: u64,
 }
 
 impl Sandboxes {
-    /// Copies ignored files into a sandbox: those that match these patterns, written as in a
-    /// `.gitignore`, and those in the checkout's `.worktreeinclude`. What is there already stays, so
-    /// that repeating it does what is missing.
+    /// Copies ignored files into a sandbox: those that match `include`, in `.gitignore` syntax, and
+    /// those in the checkout's `.worktreeinclude`. Does not overwrite, so it is safe to repeat.
     pub fn copy_ignored_files(
         &self,
         key: &SandboxKey<'_>,
@@ -67,7 +61,7 @@ impl Sandboxes {
         self.copy_ignored_files_within(key, sandbox, include, IgnoredCopyLimits::default())
     }
 
-    /// The same with limits of the caller's.
+    /// Like [`Self::copy_ignored_files`], with the caller's limits.
     pub fn copy_ignored_files_within(
         &self,
         key: &SandboxKey<'_>,
@@ -85,7 +79,7 @@ impl Sandboxes {
         }
         let candidates =
             self.find_copy_candidates(key, &repository, &checkout, sandbox, &patterns)?;
-        // Beside the sandbox: half a copy must never be seen in it.
+        // Beside the sandbox, so that the sandbox never contains a partial copy.
         let staged_copy = sandbox.index_path.with_extension("copying");
         let summary = copy_candidates(
             &checkout.work_tree,
@@ -98,7 +92,7 @@ impl Sandboxes {
         summary
     }
 
-    /// What matches, and is ignored here and there.
+    /// Lists the files that match and are ignored in both places.
     fn find_copy_candidates(
         &self,
         key: &SandboxKey<'_>,
@@ -125,7 +119,7 @@ impl Sandboxes {
         let mut candidates = CopyCandidates::default();
         let mut reachable = Vec::new();
         for path in git::split_nul_fields(&filter_ignored(&user_git, &matching?)?) {
-            // A repository of its own ends in a slash: it is not ours to copy.
+            // A nested repository ends in a slash. It is not copied.
             if path.ends_with(b"/") {
                 continue;
             }
@@ -143,16 +137,14 @@ impl Sandboxes {
     }
 }
 
-/// What is to be copied.
 #[derive(Default)]
 struct CopyCandidates {
     paths: BTreeSet<TreePath>,
-    /// Paths that something in the sandbox stands in the way of.
+    /// The number of paths blocked by something in the sandbox.
     blocked_count: u64,
 }
 
-/// Is there something other than a directory on the way to a path? git would not even say whether
-/// it ignores it.
+/// Is a parent of this path not a directory? git cannot tell then whether it ignores the path.
 fn is_path_blocked(root: &Path, path: &TreePath) -> bool {
     match PathHandle::open(root, path) {
         Ok(_) => false,
@@ -160,7 +152,7 @@ fn is_path_blocked(root: &Path, path: &TreePath) -> bool {
     }
 }
 
-/// What is asked for, as git reads it.
+/// The patterns in `.gitignore` syntax, one per line.
 fn read_patterns(checkout: &UserCheckout, include: &[String]) -> Result<Vec<u8>, SandboxError> {
     let mut patterns = Vec::new();
     let list = checkout.work_tree.join(INCLUDE_LIST_FILE);
@@ -178,20 +170,20 @@ fn read_patterns(checkout: &UserCheckout, include: &[String]) -> Result<Vec<u8>,
     Ok(patterns)
 }
 
-/// Those of the paths that git ignores.
+/// Keeps the paths that git ignores.
 fn filter_ignored(git: &GitCommand, paths: &[u8]) -> Result<Vec<u8>, SandboxError> {
     if paths.is_empty() {
         return Ok(Vec::new());
     }
-    let answered = git.try_run_with_input(&["check-ignore", "-z", "--stdin"], paths)?;
-    // It answers 1 if it ignores none of them.
-    if !matches!(answered.exit_code, 0 | 1) {
+    let output = git.try_run_with_input(&["check-ignore", "-z", "--stdin"], paths)?;
+    // Exit code 1 means that none is ignored.
+    if !matches!(output.exit_code, 0 | 1) {
         return Err(SandboxError::GitFailed {
             command: "check-ignore".to_owned(),
-            said: answered.stderr.trim().chars().take(2000).collect(),
+            said: output.stderr.trim().chars().take(2000).collect(),
         });
     }
-    Ok(answered.stdout)
+    Ok(output.stdout)
 }
 
 fn copy_candidates(
@@ -206,16 +198,17 @@ fn copy_candidates(
         ..IgnoredCopySummary::default()
     };
     for path in &candidates.paths {
-        let place = files::join_tree_path(from, path);
+        let source_path = files::join_tree_path(from, path);
         let remaining_bytes = limits.bytes - summary.bytes;
         let copied = if summary.files == limits.files {
             CopyOutcome::Skipped
         } else {
             let source = match PathHandle::open(from, path) {
                 Ok(source) => source,
-                // It went since it was listed, or its directory became a link.
+                // The file was removed since it was listed, or its directory was replaced by a
+                // symlink.
                 Err(error) if files::is_not_found(&error) || is_link_error(&error) => continue,
-                Err(error) => return Err(error).while_being("reached", &place),
+                Err(error) => return Err(error).while_being("reached", &source_path),
             };
             match PathHandle::open_or_create(to, path) {
                 Ok(copy) => source
@@ -225,11 +218,11 @@ fn copy_candidates(
                         remaining_bytes,
                         ExistingFilePolicy::Keep,
                     )
-                    .while_being("copied", &place)?,
+                    .while_being("copied", &source_path)?,
                 Err(error) if files::is_not_found(&error) || is_link_error(&error) => {
                     CopyOutcome::Skipped
                 }
-                Err(error) => return Err(error).while_being("copied", &place),
+                Err(error) => return Err(error).while_being("copied", &source_path),
             }
         };
         match copied {

@@ -1,4 +1,4 @@
-//! What can go wrong with repositories, files and processes. Nothing here is about plans.
+//! Errors of repositories, files and processes. None of them is about plans.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,243 +7,154 @@ use plan::changeset::{InvalidTreePath, TreePath};
 
 use crate::set_up::{OutputTail, SetUpFailure};
 
-/// Why something could not be done with a repository or a directory. Each says what happened and,
-/// where a person can do something about it, what.
+/// Why an operation on a repository, a directory or a process failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// git is not there.
-    #[error("git cannot be started ({program}): {source}")]
+    #[error("cannot start git ({program}): {source}")]
     GitNotFound {
-        /// What was tried.
         program: String,
-        /// Why not.
         source: std::io::Error,
     },
-    /// git is too old.
-    #[error("git {found} is too old: {needed} or later is needed")]
-    GitTooOld {
-        /// What is installed.
-        found: String,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// git said no.
+    #[error("git {found} is too old: Planwright needs {needed} or later")]
+    GitTooOld { found: String, needed: &'static str },
     #[error("git {command} failed: {said}")]
     GitFailed {
-        /// The subcommand.
+        /// The subcommand, such as `merge-tree`.
         command: String,
-        /// What it said, shortened.
+        /// Standard error, shortened.
         said: String,
     },
-    /// git did not come to an end, and was ended.
-    #[error("git {command} was ended in {path}: it took longer than {} s", limit.as_secs_f64())]
+    /// git ran longer than the limit and was killed.
+    #[error("git {command} timed out in {path} after {} s", limit.as_secs_f64())]
     GitTimedOut {
-        /// The subcommand.
         command: String,
-        /// Where it worked.
         path: PathBuf,
-        /// How long it was waited for.
         limit: Duration,
     },
-    /// A file or directory could not be handled.
     #[error("{path} cannot be {doing}: {source}")]
     FileFailed {
-        /// Which.
         path: PathBuf,
-        /// What was to be done to it.
+        /// A participle, such as `read` or `written`.
         doing: &'static str,
-        /// Why not.
         source: std::io::Error,
     },
-    /// The file system is full.
-    #[error("there is no space left at {path} ({} KiB are free): {what}", free / 1024)]
+    /// The file system, or the user's quota, is full.
+    #[error("no space left at {path} ({} KiB free): {what}", free / 1024)]
     DiskFull {
-        /// Where.
         path: PathBuf,
-        /// How many bytes are left.
+        /// Free bytes.
         free: u64,
-        /// What could not be done.
+        /// The operation that failed.
         what: String,
     },
-    /// A path that no project can use.
+    /// A path that a project cannot use.
     #[error("{path} {why}")]
     UnusableLocation {
-        /// Which.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A predicate, such as `is not a directory`.
         why: String,
-        /// What to do.
+        /// What to do instead; a sentence.
         hint: String,
     },
-    /// There is no branch that changes could land on.
+    /// The repository has no current branch to land on.
     #[error("{path} has no branch checked out (HEAD is detached)")]
-    DetachedHead {
-        /// Which repository.
-        path: PathBuf,
-    },
-    /// Git does not trust the repository's owner.
+    DetachedHead { path: PathBuf },
+    /// git does not trust the repository's owner.
     #[error("git refuses to work in {path}, which belongs to another user")]
-    UntrustedOwner {
-        /// Which.
-        path: PathBuf,
-    },
-    /// The branch is not there.
+    UntrustedOwner { path: PathBuf },
     #[error("{path} has no branch `{branch}`")]
-    NoBranch {
-        /// The repository.
-        path: PathBuf,
-        /// The branch.
-        branch: String,
-    },
-    /// An object that must be there is gone.
+    NoBranch { path: PathBuf, branch: String },
     #[error(
         "object {object} is not in {path}: it was pruned, the clone is partial, or this is another repository"
     )]
-    ObjectMissing {
-        /// The repository.
-        path: PathBuf,
-        /// The object.
-        object: String,
-    },
-    /// The objects of a plan's result are nowhere.
-    #[error("the result of this plan is gone: {path} was deleted, or lost objects")]
+    ObjectMissing { path: PathBuf, object: String },
+    /// The objects of a plan's result cannot be found.
+    #[error("the result of this plan is gone: {path} was deleted or is missing objects")]
     ResultMissing {
-        /// The vault that kept it.
+        /// The vault.
         path: PathBuf,
     },
-    /// There is no sandbox.
     #[error("the sandbox {path} is gone")]
-    SandboxMissing {
-        /// Where it was.
-        path: PathBuf,
-    },
-    /// What was left in the sandbox cannot be captured.
+    SandboxMissing { path: PathBuf },
+    /// A path in the sandbox cannot be part of a result.
     #[error("{path} cannot be taken into the result: {why}")]
-    Uncapturable {
-        /// Which path.
-        path: TreePath,
-        /// Why.
-        why: &'static str,
-    },
-    /// A name that is no path of a tree.
+    Uncapturable { path: TreePath, why: &'static str },
+    /// A name that cannot be in a tree.
     #[error(
-        "{name} cannot be taken into the result: git refuses the name, because some systems take it for .git"
+        "{name} cannot be taken into the result: git refuses the name because some systems read it as .git"
     )]
-    NameRefused {
-        /// Which.
-        name: String,
-    },
-    /// The same of several paths.
-    #[error("{} cannot be taken into the result: {why}", listed(paths))]
+    NameRefused { name: String },
+    /// Like `Uncapturable`, for several paths.
+    #[error("{} cannot be taken into the result: {why}", format_paths(paths))]
     UncapturablePaths {
-        /// Which paths.
         paths: Vec<TreePath>,
-        /// Why.
         why: &'static str,
     },
-    /// A pathspec that chooses no change.
     #[error("no change matches `{pathspec}`")]
-    NoPathMatches {
-        /// Which.
-        pathspec: String,
-    },
-    /// A path that would leave the tree.
+    NoPathMatches { pathspec: String },
+    /// A path that leaves the tree.
     #[error(transparent)]
     InvalidTreePath(#[from] InvalidTreePath),
-    /// A newer holder was here.
+    /// A newer holder fenced this one off.
     #[error("another holder (epoch {current}) has taken over; epoch {given} may no longer land")]
     FencedByNewerHolder {
-        /// The authority that came too late.
+        /// The epoch that was refused.
         given: u64,
-        /// The authority that counts.
+        /// The epoch in the fence.
         current: u64,
     },
-    /// The branch is not where it was expected; nothing was changed.
+    /// The branch is not where the landing expected it. Nothing was changed.
     #[error("{target} moved while the change was being landed")]
     TargetMoved {
         /// The branch.
         target: String,
     },
-    /// Somebody else's git holds a lock.
-    #[error("{lock} is there: another git works in this repository, or one was killed in it")]
-    LockedByGit {
-        /// The lock.
-        lock: PathBuf,
-    },
-    /// Another landing into the same repository goes on.
-    #[error("another change is being landed in {path}")]
-    LandingInProgress {
-        /// The repository.
-        path: PathBuf,
-    },
-    /// The user's set-up command did not succeed.
+    /// Another git holds a lock in the repository.
+    #[error("{lock} exists: another git is running in this repository, or one was killed")]
+    LockedByGit { lock: PathBuf },
+    /// Another landing holds the lock of the same repository.
+    #[error("another landing is in progress in {path}")]
+    LandingInProgress { path: PathBuf },
     #[error("the set-up `{command}` {ended}\n{said}{hint}")]
     SetUpFailed {
-        /// The command.
         command: String,
-        /// How it ended.
         ended: SetUpFailure,
-        /// The end of what it said.
+        /// The last lines of its output.
         said: OutputTail,
-        /// What can be done if it was kept from something; empty otherwise.
+        /// How to allow a path, if access was denied; empty otherwise.
         hint: String,
     },
-    /// The user's set-up command was ended because nobody wanted it any more.
+    /// The set-up command was stopped because it was no longer wanted.
     #[error("the set-up `{command}` was stopped")]
-    SetUpStopped {
-        /// The command.
-        command: String,
-    },
-    /// The workshop was given nobody who supervises what it runs.
-    #[error("the set-up `{command}` cannot be run: nothing here supervises it")]
-    NoSupervisor {
-        /// What was to be run.
-        command: String,
-    },
-    /// The process that supervised a program ended before it could say how the program did.
+    SetUpStopped { command: String },
+    /// The sandboxes were opened without a supervisor for child processes.
+    #[error("cannot run the set-up `{command}`: no supervisor is configured")]
+    NoSupervisor { command: String },
+    /// The supervising process ended before it reported how the program exited.
     #[error("the supervising process failed: {why}")]
-    SupervisorFailed {
-        /// What is known of it.
-        why: String,
-    },
-    /// A process works where something is to be removed.
-    #[error("process {process} works in {path}")]
+    SupervisorFailed { why: String },
+    /// A process runs in a directory that is to be removed.
+    #[error("process {process} is running in {path}")]
     OccupiedByProcess {
-        /// Where.
         path: PathBuf,
-        /// Which.
+        /// The process id.
         process: u32,
     },
-    /// Somebody works where something is to be removed, though no process is in it at this moment.
-    #[error("somebody works in {path}")]
-    SandboxInUse {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A name that no branch can have.
-    #[error("`{name}` is not a name for a branch")]
-    InvalidBranchName {
-        /// Which.
-        name: String,
-    },
-    /// The branch a change shall be put on is there already.
-    #[error("there is a branch `{name}` already")]
-    BranchExists {
-        /// Which.
-        name: String,
-    },
-    /// Something of ours cannot be read.
+    /// A directory that is to be removed is locked, though no process runs in it right now.
+    #[error("{path} is in use")]
+    SandboxInUse { path: PathBuf },
+    #[error("`{name}` is not a valid branch name")]
+    InvalidBranchName { name: String },
+    /// The branch a result should create exists already.
+    #[error("branch `{name}` already exists")]
+    BranchExists { name: String },
+    /// A file that the engine wrote cannot be read.
     #[error("{path} is damaged: {why}")]
-    DamagedFile {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    DamagedFile { path: PathBuf, why: String },
 }
 
 impl SandboxError {
-    /// Is it about how somebody wants a result to arrive, rather than about the world?
+    /// Is the requested landing option wrong, such as an invalid branch name?
     pub fn is_invalid_landing_option(&self) -> bool {
         matches!(
             self,
@@ -251,7 +162,7 @@ impl SandboxError {
         )
     }
 
-    /// Is it about files that are no result?
+    /// Is it about files that cannot be part of a result?
     pub fn is_uncapturable(&self) -> bool {
         matches!(
             self,
@@ -259,13 +170,12 @@ impl SandboxError {
         )
     }
 
-    /// Is it that somebody may not read or write there?
     pub fn is_permission_denied(&self) -> bool {
         match self {
             Self::FileFailed { source, .. } => {
                 source.kind() == std::io::ErrorKind::PermissionDenied
             }
-            // It speaks the language of the C locale.
+            // git runs in the C locale, so its messages are in English.
             Self::GitFailed { said, .. } => {
                 said.contains("Permission denied") || said.contains("insufficient permission")
             }
@@ -273,7 +183,7 @@ impl SandboxError {
         }
     }
 
-    /// Worth trying again without a person?
+    /// Can a retry succeed without a person's help?
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -285,7 +195,7 @@ impl SandboxError {
         )
     }
 
-    /// Is it that no room is left, on the disk or for this user?
+    /// Is the disk or the user's quota full?
     pub fn is_out_of_space(&self) -> bool {
         match self {
             Self::DiskFull { .. } => true,
@@ -293,7 +203,7 @@ impl SandboxError {
                 source.kind(),
                 std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
             ),
-            // It speaks the language of the C locale.
+            // git runs in the C locale, so its messages are in English.
             Self::GitFailed { said, .. } => {
                 said.contains("No space left on device") || said.contains("Disk quota exceeded")
             }
@@ -301,15 +211,15 @@ impl SandboxError {
         }
     }
 
-    /// Says that the file system at this path is full where that is why something failed there. git does not
-    /// always say why it could not write a file.
+    /// Turns a failure at this path into `DiskFull` if the file system is full. The free space
+    /// decides as well, because git does not always say why it could not write a file.
     pub(crate) fn explain_full_disk(self, path: &Path) -> Self {
-        let says_so = match &self {
+        let reports_full_disk = match &self {
             Self::FileFailed { .. } | Self::GitFailed { .. } => self.is_out_of_space(),
             _ => return self,
         };
         match crate::files::free_bytes(path) {
-            Ok(free) if says_so || free < DISK_FULL_THRESHOLD_BYTES => Self::DiskFull {
+            Ok(free) if reports_full_disk || free < DISK_FULL_THRESHOLD_BYTES => Self::DiskFull {
                 path: path.to_owned(),
                 free,
                 what: self.to_string(),
@@ -319,11 +229,11 @@ impl SandboxError {
     }
 }
 
-/// With less than this left, what could not be written could not for that reason.
+/// Below this much free space, a failed write is attributed to a full disk.
 const DISK_FULL_THRESHOLD_BYTES: u64 = 64 * 1024;
 
-/// The first of these paths, and how many more there are.
-fn listed(paths: &[TreePath]) -> String {
+/// Joins the first paths and counts the rest: `a, b and 3 more`.
+fn format_paths(paths: &[TreePath]) -> String {
     const MAX_LISTED_PATHS: usize = 20;
     let named: Vec<String> = paths
         .iter()
@@ -337,9 +247,9 @@ fn listed(paths: &[TreePath]) -> String {
     }
 }
 
-/// Says what was to be done to which file when an operation on it fails.
+/// Adds the path and the operation to an I/O error.
 pub(crate) trait FileErrorContext<T> {
-    /// With that said.
+    /// `doing` is a participle: "PATH cannot be `doing`".
     fn while_being(self, doing: &'static str, path: &Path) -> Result<T, SandboxError>;
 }
 

@@ -1,8 +1,10 @@
-//! Permissions of files beyond what git keeps, which is whether the owner may execute one.
+//! Keeps file permissions that git does not record; git records only whether the owner may execute
+//! a file.
 //!
-//! A file that a landing replaces keeps its permissions; only execution changes if the result changes it. Directories
-//! that are no repository have more: their sandboxes start with the same permissions, a new file lands with no more
-//! than it had in the sandbox, and one that comes back by an undo with those it had.
+//! A file that a landing replaces keeps its permissions, except that the result decides whether it
+//! is executable. Directories that are not repositories keep more. Their sandboxes start with the
+//! same permissions. A new file lands with at most the permissions it had in the sandbox. A file
+//! restored by an undo gets its old permissions back.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -18,21 +20,21 @@ use crate::files::PathHandle;
 use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
 use crate::{Repository, SandboxError, files, git};
 
-/// Bits that are kept; those that change who executes something are not.
+/// Permission bits that are kept; setuid, setgid and sticky are not.
 const KEPT_MODE_BITS: u32 = 0o777;
 const EXECUTE_MODE_BITS: u32 = 0o111;
 
-/// Permissions by path, of files that do not have the usual ones.
+/// Permissions of files that have others than 644 or 755.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileModes(BTreeMap<TreePath, u32>);
 
-/// As it is stored: names need not be text, and keys in JSON are.
+/// The stored form: JSON keys must be text, but paths need not be.
 #[derive(Default, Serialize, Deserialize)]
 struct StoredFileModes(Vec<(TreePath, u32)>);
 
 impl FileModes {
-    /// Those of the new files of a plan, if its resource is a directory; else those that were known when something
-    /// landed in it.
+    /// The modes of a plan's new files in a directory resource, in addition to those recorded at
+    /// earlier landings. Empty for git resources.
     pub fn read_known(
         sandboxes: &Sandboxes,
         key: &SandboxKey<'_>,
@@ -59,7 +61,7 @@ impl FileModes {
         files::write_atomically(path, &text)
     }
 
-    /// Notes the permissions of a file, if there is one and they are not the usual ones.
+    /// Records the permissions of a file, if it exists and they are unusual.
     fn record_file(&mut self, root: &Path, path: &TreePath) {
         match read_mode(&files::join_tree_path(root, path)) {
             Some(mode) if !matches!(mode, 0o644 | 0o755) => {
@@ -72,7 +74,7 @@ impl FileModes {
         }
     }
 
-    /// Remembers, with a directory, what is known of the files that a landing brings and takes away.
+    /// Stores the modes of the files that a landing adds and removes, with the directory.
     pub fn save_for_directory(
         mut self,
         key: &SandboxKey<'_>,
@@ -95,14 +97,14 @@ impl FileModes {
         self.write(&path)
     }
 
-    /// Gives a file that lies ready to land the permissions it shall have.
+    /// Sets the permissions of a staged file before it lands.
     pub fn apply_to_file(
         &self,
         difference: &PathDifference,
         replaced: &Path,
-        ready: &Path,
+        staged: &Path,
     ) -> Result<(), SandboxError> {
-        let (Some(after), Some(now)) = (&difference.after, read_mode(ready)) else {
+        let (Some(after), Some(now)) = (&difference.after, read_mode(staged)) else {
             return Ok(());
         };
         let before = difference.before.as_ref().map(|before| &before.mode);
@@ -112,7 +114,7 @@ impl FileModes {
             (Some(old), _) if is_executable => add_execute_bits(old),
             (Some(old), _) => old & !EXECUTE_MODE_BITS,
             (None, _) => match self.0.get(&difference.path) {
-                // No more than is usual here.
+                // At most what the umask allows here.
                 Some(known) if is_executable => now & add_execute_bits(*known),
                 Some(known) => now & known,
                 None => return Ok(()),
@@ -122,12 +124,12 @@ impl FileModes {
             return Ok(());
         }
         let permissions = std::fs::Permissions::from_mode(wanted);
-        std::fs::set_permissions(ready, permissions).while_being("written", ready)
+        std::fs::set_permissions(staged, permissions).while_being("written", staged)
     }
 }
 
 impl Sandboxes {
-    /// Remembers the permissions of the new files in the sandbox of a directory.
+    /// Records the permissions of the new files in the sandbox of a directory resource.
     pub(crate) fn record_file_modes(
         &self,
         key: &SandboxKey<'_>,
@@ -148,8 +150,8 @@ impl Sandboxes {
         modes.write(&path)
     }
 
-    /// Gives the files of a directory's sandbox the permissions that they have in the directory, or had in the
-    /// sandbox before.
+    /// Gives the files in a directory's sandbox the permissions from the directory, or those they
+    /// had in an earlier sandbox.
     pub(crate) fn restore_file_modes(
         &self,
         key: &SandboxKey<'_>,
@@ -158,23 +160,25 @@ impl Sandboxes {
         let ResourceLocation::Dir { path: directory } = &key.resource.location else {
             return Ok(());
         };
-        let made = FileModes::read(&plan_modes_path(self, key))?;
+        let plan_modes = FileModes::read(&plan_modes_path(self, key))?;
         let listed = self
             .git_in_sandbox(key, sandbox)
             .run(&["ls-files", "-z", "--cached"])?;
         for name in git::split_nul_fields(&listed) {
             let path = TreePath::new(name)?;
-            let place = files::join_tree_path(&sandbox.path, &path);
-            // Behind a link that an agent made lies somebody else's file.
+            let file_path = files::join_tree_path(&sandbox.path, &path);
+            // Behind a symlink that an agent made may be a file outside of the sandbox.
             if PathHandle::open(&sandbox.path, &path).is_err() {
                 continue;
             }
-            let known = made.0.get(&path).copied();
+            let known = plan_modes.0.get(&path).copied();
             let directory_mode = read_mode(&files::join_tree_path(directory, &path));
-            let (Some(wanted), Some(now)) = (known.or(directory_mode), read_mode(&place)) else {
+            let (Some(wanted), Some(now)) = (known.or(directory_mode), read_mode(&file_path))
+            else {
                 continue;
             };
-            // What nobody could read could not be captured; whether it is executed is git's to say.
+            // The owner must be able to read the file, or it could not be captured. Execution
+            // follows git.
             let execute = now & 0o100;
             let wanted = match execute {
                 0 => wanted & !EXECUTE_MODE_BITS,
@@ -183,14 +187,15 @@ impl Sandboxes {
             let wanted = wanted | 0o400;
             if wanted != now {
                 let permissions = std::fs::Permissions::from_mode(wanted);
-                std::fs::set_permissions(&place, permissions).while_being("written", &place)?;
+                std::fs::set_permissions(&file_path, permissions)
+                    .while_being("written", &file_path)?;
             }
         }
         Ok(())
     }
 }
 
-/// Whoever may read it may execute it as well.
+/// Adds the execute bit for everyone who may read the file.
 fn add_execute_bits(mode: u32) -> u32 {
     mode | ((mode & 0o444) >> 2)
 }
@@ -207,7 +212,7 @@ fn plan_modes_path(sandboxes: &Sandboxes, key: &SandboxKey<'_>) -> PathBuf {
     sandboxes.vault_for(key).path().join("modes.json")
 }
 
-/// The permissions of a file; a link has none.
+/// The permissions of a regular file; `None` for anything else.
 fn read_mode(path: &Path) -> Option<u32> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     let mode = metadata.permissions().mode() & KEPT_MODE_BITS;

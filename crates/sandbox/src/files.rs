@@ -1,5 +1,5 @@
-//! Files of a working tree, reached component by component without following links, and exchanged
-//! whole.
+//! Accesses files in a working tree component by component, without following symlinks, and
+//! replaces them atomically.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::SandboxError;
 use crate::error::FileErrorContext;
 
-/// How a file is recognised without reading it: a save changes at least one of these.
+/// Identifies a file's content without reading it: every save changes at least one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     inode: u64,
@@ -27,7 +27,7 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// The stamp of what is at a path; links are not followed.
+    /// The stamp of the file at a path. Does not follow symlinks.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::symlink_metadata(path) {
             Ok(metadata) => Ok(Some(Self {
@@ -42,7 +42,7 @@ impl FileStamp {
     }
 }
 
-/// Nothing is there: neither the name, nor a directory to look for it in.
+/// Is the file missing, or one of its parent directories?
 pub(crate) fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -50,12 +50,12 @@ pub(crate) fn is_not_found(error: &io::Error) -> bool {
     )
 }
 
-/// Is this a directory, and not a link to one?
+/// Does not follow symlinks.
 pub(crate) fn is_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// The names in a directory that read as this, smallest first; none where there is no directory.
+/// The names in a directory that parse as `T`, sorted. Empty if the directory does not exist.
 pub(crate) fn list_names<T: FromStr + Ord>(directory: &Path) -> Result<Vec<T>, SandboxError> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -71,14 +71,13 @@ pub(crate) fn list_names<T: FromStr + Ord>(directory: &Path) -> Result<Vec<T>, S
     Ok(found)
 }
 
-/// Where a path of a tree lies below a directory.
 pub(crate) fn join_tree_path(root: &Path, path: &TreePath) -> PathBuf {
     root.join(OsStr::from_bytes(path.as_bytes()))
 }
 
-/// What would be lost or hidden by writing a file here, if anything: a file nobody tracks, a link
-/// or file where a directory is needed, a directory with other things in it. What is in `gone` will
-/// have been removed by then.
+/// Finds what would be lost or hidden by writing a file here: an untracked file, a symlink or file
+/// in place of a parent directory, or a directory with other files in it. `removed_paths` will be
+/// removed before the write.
 pub(crate) fn find_obstruction(
     root: &Path,
     path: &TreePath,
@@ -93,28 +92,28 @@ pub(crate) fn find_obstruction(
             Ok(metadata) if metadata.is_dir() => {}
             Ok(_) => return Ok((!removed_paths.contains(&parent)).then_some(parent)),
             Err(error) if is_not_found(&error) => return Ok(None),
-            Err(error) => return Err(error).while_being("looked at", &parent_path),
+            Err(error) => return Err(error).while_being("inspected", &parent_path),
         }
     }
     let file_path = join_tree_path(root, path);
     match std::fs::symlink_metadata(&file_path) {
         Ok(metadata) if metadata.is_dir() => {
-            let left = has_remaining_entry(&file_path, path, removed_paths)
-                .while_being("looked at", &file_path)?;
-            // A directory goes with the last file in it; one that is empty already stays.
-            let goes = removed_paths.iter().any(|one| {
+            let has_remaining = has_remaining_entry(&file_path, path, removed_paths)
+                .while_being("inspected", &file_path)?;
+            // A directory is removed with the last file in it, but one that is empty already stays.
+            let is_removed = removed_paths.iter().any(|one| {
                 let inside = one.as_bytes().strip_prefix(path.as_bytes());
                 inside.is_some_and(|inside| inside.starts_with(b"/"))
             });
-            Ok((left || !goes).then(|| path.clone()))
+            Ok((has_remaining || !is_removed).then(|| path.clone()))
         }
         Ok(_) => Ok((!is_tracked).then(|| path.clone())),
         Err(error) if is_not_found(&error) => Ok(None),
-        Err(error) => Err(error).while_being("looked at", &file_path),
+        Err(error) => Err(error).while_being("inspected", &file_path),
     }
 }
 
-/// May files be exchanged in the directory of this path, as far as it is there?
+/// Checks that the nearest existing directory of this path is writable.
 pub(crate) fn check_directory_writable(root: &Path, path: &TreePath) -> Result<(), SandboxError> {
     let file_path = join_tree_path(root, path);
     let above = file_path.ancestors().skip(1);
@@ -128,7 +127,7 @@ pub(crate) fn check_directory_writable(root: &Path, path: &TreePath) -> Result<(
     }
 }
 
-/// Is there anything in a directory that will not have been removed?
+/// Does a directory have an entry that will not be removed?
 fn has_remaining_entry(
     directory: &Path,
     path: &TreePath,
@@ -142,31 +141,31 @@ fn has_remaining_entry(
         let Ok(inner) = TreePath::new(name) else {
             return Ok(true);
         };
-        let left = if entry.file_type()?.is_dir() {
+        let has_remaining = if entry.file_type()?.is_dir() {
             has_remaining_entry(&entry.path(), &inner, removed_paths)?
         } else {
             !removed_paths.contains(&inner)
         };
-        if left {
+        if has_remaining {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// A file's directory, opened without following a link on the way, and its name in there.
+/// A file's parent directory, opened without following symlinks, and the file's name in it.
 pub(crate) struct PathHandle {
     directory: OwnedFd,
     name: Vec<u8>,
 }
 
 impl PathHandle {
-    /// Opens the way to a path below a directory, making what is missing.
+    /// Opens the parent directories of a path, creating missing ones.
     pub fn open_or_create(root: &Path, path: &TreePath) -> io::Result<Self> {
         Self::open_components(root, path, true)
     }
 
-    /// Opens the way to a path below a directory.
+    /// Opens the parent directories of a path.
     pub fn open(root: &Path, path: &TreePath) -> io::Result<Self> {
         Self::open_components(root, path, false)
     }
@@ -194,17 +193,17 @@ impl PathHandle {
         OsStr::from_bytes(&self.name)
     }
 
-    /// Exchanges this file with that one; both are whole at every moment.
+    /// Swaps this file with another one atomically.
     pub fn exchange_with(&self, other: &Path) -> io::Result<()> {
         self.rename_here(other, RenameFlags::EXCHANGE)
     }
 
-    /// Moves a file here, unless something is here.
+    /// Moves a file here; fails if this path exists.
     pub fn move_here(&self, other: &Path) -> io::Result<()> {
         self.rename_here(other, RenameFlags::NOREPLACE)
     }
 
-    /// Moves this file away, unless something is there.
+    /// Moves this file away; fails if the destination exists.
     pub fn move_away(&self, other: &Path) -> io::Result<()> {
         rustix::fs::renameat_with(
             &self.directory,
@@ -216,7 +215,6 @@ impl PathHandle {
         Ok(())
     }
 
-    /// Makes the directory's entries durable.
     pub fn sync_directory_entries(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.directory)?)
     }
@@ -227,14 +225,14 @@ impl PathHandle {
     }
 }
 
-/// How a directory is opened that may hold anything.
+/// Flags for opening a directory whose content is not trusted.
 const DIRECTORY_OPEN_FLAGS: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
 
-/// Opens a directory below another, component by component; nothing if one of them is missing. A link on the way is
-/// an error.
+/// Opens a directory below another, component by component. `None` if one of them is missing; an
+/// error if one is a symlink.
 pub(crate) fn open_directory_below(
     root: &Path,
     components: &[&str],
@@ -243,7 +241,7 @@ pub(crate) fn open_directory_below(
     open_directory_below_at(&root, components)
 }
 
-/// The same below an open one.
+/// Like [`open_directory_below`], below an open directory.
 pub(crate) fn open_directory_below_at(
     root: &OwnedFd,
     components: &[&str],
@@ -258,7 +256,8 @@ pub(crate) fn open_directory_below_at(
     Ok(Some(directory))
 }
 
-/// Opens a directory in another; nothing if it is missing. A link, or anything else, is an error.
+/// Opens a directory in another. `None` if it is missing; an error if it is a symlink or not a
+/// directory.
 pub(crate) fn open_directory_at(above: &OwnedFd, name: &OsStr) -> io::Result<Option<OwnedFd>> {
     match rustix::fs::openat(above, name, DIRECTORY_OPEN_FLAGS, Mode::empty()) {
         Ok(opened) => Ok(Some(opened)),
@@ -267,7 +266,7 @@ pub(crate) fn open_directory_at(above: &OwnedFd, name: &OsStr) -> io::Result<Opt
     }
 }
 
-/// The names in an open directory, in order; more than these are an error.
+/// The names in an open directory, sorted; an error if there are more than `max_names`.
 pub(crate) fn list_names_at(
     directory: &OwnedFd,
     max_names: usize,
@@ -280,7 +279,7 @@ pub(crate) fn list_names_at(
             continue;
         }
         if names.len() >= max_names {
-            return Err(io::Error::other("there are too many files in it"));
+            return Err(io::Error::other("it contains too many files"));
         }
         names.push(OsStr::from_bytes(name).to_owned());
     }
@@ -288,14 +287,14 @@ pub(crate) fn list_names_at(
     Ok(names)
 }
 
-/// The content of a plain file in a directory, nothing if there is none. A link, a pipe or a file of more bytes
-/// than these is an error.
+/// Reads a regular file in a directory; `None` if it is missing. A symlink, a pipe or a file larger
+/// than `max_bytes` is an error.
 pub(crate) fn read_regular_file_at(
     directory: &OwnedFd,
     name: &OsStr,
     max_bytes: u64,
 ) -> io::Result<Option<Vec<u8>>> {
-    // Not blocking: it may be a pipe that nobody writes to.
+    // Non-blocking: it may be a pipe without a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Ok(file) => std::fs::File::from(file),
@@ -304,18 +303,17 @@ pub(crate) fn read_regular_file_at(
     };
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() > max_bytes {
-        return Err(io::Error::other("not a plain file of the expected size"));
+        return Err(io::Error::other("not a regular file, or too large"));
     }
     let mut content = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(file, max_bytes), &mut content)?;
     Ok(Some(content))
 }
 
-/// How deep a tree that is linked may be.
 const MAX_LINK_TREE_DEPTH: usize = 32;
 
-/// Links the plain files of a directory into a new one, copying where the file system cannot; links and the like are
-/// left out. More files than are `left` are an error.
+/// Hard-links the regular files of a directory into a new one, or copies them where the file system
+/// cannot link. Skips symlinks and special files. More than `remaining_files` files are an error.
 pub(crate) fn link_tree(
     above: &OwnedFd,
     name: &OsStr,
@@ -332,7 +330,7 @@ fn link_tree_at(
     remaining_files: &mut usize,
     depth: usize,
 ) -> io::Result<()> {
-    // git keeps no objects that deep.
+    // git does not store objects that deep.
     if depth == 0 {
         return Ok(());
     }
@@ -343,16 +341,16 @@ fn link_tree_at(
     builder.recursive(true).mode(0o700).create(copy)?;
     for inner in list_names_at(&directory, *remaining_files)? {
         let metadata = rustix::fs::statat(&directory, &inner, AtFlags::SYMLINK_NOFOLLOW)?;
-        let there = copy.join(&inner);
+        let target = copy.join(&inner);
         match rustix::fs::FileType::from_raw_mode(metadata.st_mode) {
             rustix::fs::FileType::Directory => {
-                link_tree_at(&directory, &inner, &there, remaining_files, depth - 1)?;
+                link_tree_at(&directory, &inner, &target, remaining_files, depth - 1)?;
             }
             rustix::fs::FileType::RegularFile => {
                 *remaining_files = remaining_files
                     .checked_sub(1)
-                    .ok_or_else(|| io::Error::other("there are too many files in it"))?;
-                link_or_copy(&directory, &inner, &there)?;
+                    .ok_or_else(|| io::Error::other("it contains too many files"))?;
+                link_or_copy(&directory, &inner, &target)?;
             }
             _ => {}
         }
@@ -362,7 +360,7 @@ fn link_tree_at(
 
 fn link_or_copy(directory: &OwnedFd, name: &OsStr, copy: &Path) -> io::Result<()> {
     match rustix::fs::linkat(directory, name, CWD, copy, AtFlags::empty()) {
-        // What is there may be a link to somebody's file: it is not written to.
+        // An existing entry may be a hard link to the agent's file. Do not write to it.
         Ok(()) | Err(rustix::io::Errno::EXIST) => return Ok(()),
         Err(_) => {}
     }
@@ -378,26 +376,23 @@ fn link_or_copy(directory: &OwnedFd, name: &OsStr, copy: &Path) -> io::Result<()
     io::copy(&mut source, &mut copy).map(drop)
 }
 
-/// What came of copying one file.
 pub(crate) enum CopyOutcome {
-    /// It is there now, with so many bytes; also if it was there before.
+    /// The copy exists and has this many bytes; it may have existed before.
     Bytes(u64),
-    /// It is too large, or nothing that can be copied.
+    /// Too large, or neither a regular file nor a symlink.
     Skipped,
 }
 
-/// What becomes of a file where a copy is to be.
+/// What to do if the destination exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExistingFilePolicy {
-    /// It stays, and the copy is not made.
     Keep,
-    /// The copy takes its place.
     Replace,
 }
 
 impl PathHandle {
-    /// Copies this file or link there. It is prepared `aside`, on the file system of the copy, so that no half of it is
-    /// ever seen.
+    /// Copies this file or symlink to `copy`. Writes to `staged_copy` first, on the same file
+    /// system, so that no reader sees a partial file.
     pub fn copy_to(
         &self,
         copy: &Self,
@@ -422,7 +417,7 @@ impl PathHandle {
         if !metadata.is_file() || metadata.len() > max_bytes {
             return Ok(CopyOutcome::Skipped);
         }
-        // Between two open files the system copies by reference where it can.
+        // Between two open files, the kernel can copy by reference.
         let mut target = std::fs::File::create_new(staged_copy)?;
         let copied = io::copy(&mut io::Read::take(&source, max_bytes), &mut target)?;
         target.set_permissions(metadata.permissions())?;
@@ -442,9 +437,9 @@ impl PathHandle {
         Ok(CopyOutcome::Bytes(0))
     }
 
-    /// What is in this file; nothing if it is none, or larger than that.
+    /// Reads this file; `None` if it is not a regular file or larger than `max_bytes`.
     pub fn read(&self, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
-        // Not blocking: it may be a pipe that nobody writes to.
+        // Non-blocking: it may be a pipe without a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, self.file_name(), flags, Mode::empty())?;
         let file = std::fs::File::from(file);
@@ -475,7 +470,7 @@ impl PathHandle {
     }
 }
 
-/// Removes the directories on the way to a path that nothing is left in.
+/// Removes the parent directories of a path that are empty.
 pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
     let bytes = path.as_bytes();
     let ends: Vec<usize> = bytes
@@ -488,38 +483,44 @@ pub(crate) fn remove_empty_parents(root: &Path, path: &TreePath) {
         let Ok(parent) = TreePath::new(&bytes[..end]) else {
             return;
         };
-        let Ok(spot) = PathHandle::open(root, &parent) else {
+        let Ok(parent_handle) = PathHandle::open(root, &parent) else {
             return;
         };
-        // That something is left in it is as good a reason to stop as any other.
-        if rustix::fs::unlinkat(&spot.directory, spot.file_name(), AtFlags::REMOVEDIR).is_err() {
+        // Fails if the directory is not empty.
+        if rustix::fs::unlinkat(
+            &parent_handle.directory,
+            parent_handle.file_name(),
+            AtFlags::REMOVEDIR,
+        )
+        .is_err()
+        {
             return;
         }
     }
 }
 
-/// Makes a directory of ours, and those above it that are missing, for nobody but its owner, whatever the umask.
+/// Creates a directory and its missing parents with mode 700, whatever the umask.
 pub(crate) fn make_private_directory(path: &Path) -> Result<(), SandboxError> {
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(path);
-    made.while_being("made", path)
+    made.while_being("created", path)
 }
 
-/// Opens a file of ours to be written from its beginning, for nobody but its owner.
+/// Creates or truncates a file with mode 600.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<std::fs::File> {
     let mut options = std::fs::File::options();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)
 }
 
-/// Writes such a file.
+/// Writes a file with mode 600. Not atomic.
 pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     let written = create_private_file(path);
     let written = written.and_then(|mut file| io::Write::write_all(&mut file, content));
     written.while_being("written", path)
 }
 
-/// Takes every right to a file or directory of ours from everybody but its owner.
+/// Removes the permissions of group and others.
 pub(crate) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let metadata = std::fs::symlink_metadata(path)?;
@@ -530,7 +531,7 @@ pub(crate) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o700))
 }
 
-/// Writes a file whole: what was there before, or all of this, whatever happens.
+/// Replaces a file atomically and durably: after a crash it has the old content or the new one.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     let new = path.with_extension("new");
     let written = create_private_file(&new).and_then(|mut file| {
@@ -542,14 +543,14 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Sandbo
     sync_directory(path.parent().unwrap_or(path))
 }
 
-/// Makes the entries of a directory durable.
+/// Makes a directory's entries durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), SandboxError> {
     std::fs::File::open(path)
         .and_then(|directory| directory.sync_all())
         .while_being("synced", path)
 }
 
-/// Makes files durable: one by one, or the file system as a whole where there are many.
+/// Makes files durable: one by one, or by syncing the file system if there are many.
 pub(crate) fn sync_files(root: &Path, paths: &[PathBuf]) -> Result<(), SandboxError> {
     const MAX_SINGLE_SYNCS: usize = 32;
     if paths.len() > MAX_SINGLE_SYNCS {
@@ -559,7 +560,7 @@ pub(crate) fn sync_files(root: &Path, paths: &[PathBuf]) -> Result<(), SandboxEr
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::empty()) {
             Ok(file) => rustix::fs::fsync(file).while_being("synced", path)?,
-            // A link is durable with its directory.
+            // A symlink is durable with its directory.
             Err(rustix::io::Errno::LOOP) => {}
             Err(error) => return Err(error).while_being("opened", path),
         }
@@ -579,13 +580,13 @@ fn sync_file_system(_root: &Path) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Removes a directory of ours with everything in it; that it is gone already is fine.
+/// Removes one of the engine's directories with its content. Succeeds if it does not exist.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), SandboxError> {
     match std::fs::remove_dir_all(path) {
         Ok(()) => Ok(()),
         Err(error) if is_not_found(&error) => Ok(()),
         Err(_) => {
-            // Directories that an agent made unreadable or unwritable are still its own.
+            // An agent may have made directories unreadable or unwritable.
             make_tree_accessible(path);
             match std::fs::remove_dir_all(path) {
                 Err(error) if !is_not_found(&error) => Err(error).while_being("removed", path),
@@ -608,7 +609,7 @@ fn make_tree_accessible(path: &Path) {
     }
 }
 
-/// What a file of ours says; the default if it is not there.
+/// Parses a JSON file of the engine; the default if it does not exist.
 pub(crate) fn read_json_or_default<T>(path: &Path) -> Result<T, SandboxError>
 where
     T: Default + serde::de::DeserializeOwned,
@@ -624,9 +625,9 @@ where
     })
 }
 
-/// How many bytes this user can still write there; of what does not exist yet, where it would be made.
+/// How many bytes this user can still write at a path. The path need not exist yet.
 pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
-    let there = path.ancestors().find(|above| above.exists());
-    let system = rustix::fs::statvfs(there.unwrap_or(path))?;
+    let target = path.ancestors().find(|above| above.exists());
+    let system = rustix::fs::statvfs(target.unwrap_or(path))?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }

@@ -1,5 +1,5 @@
-//! The one door to git. Every call says where it works, and takes nothing from the user's global
-//! configuration, hooks, credential helpers or environment.
+//! Runs git. Every call names its repository and ignores the user's global configuration, hooks,
+//! credential helpers and environment.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,32 +12,31 @@ use plan::changeset::TreePath;
 
 use crate::{ObjectId, SandboxError, child};
 
-/// What child processes get of the environment. Given by whoever may read it.
+/// The environment that git and other child processes get. The binary reads it; libraries do not.
 #[derive(Debug, Clone)]
 pub struct GitEnv {
-    /// The program to start for git.
+    /// The git program to start.
     pub program: OsString,
-    /// `PATH`.
     pub path: Option<OsString>,
-    /// `HOME`, where the user's own git configuration is found. Asked only for what a person would
-    /// expect to be theirs: their name, and how their files end lines.
+    /// `HOME`, where git finds the user's own configuration. Used only for the user's name and line
+    /// endings.
     pub home: Option<OsString>,
-    /// `XDG_CONFIG_HOME`, for the same.
+    /// `XDG_CONFIG_HOME`, for the same purpose.
     pub config_home: Option<OsString>,
-    /// How long one git may take; [`PATIENCE`] unless somebody knows better.
+    /// How long one git command may run; usually [`GIT_TIMEOUT`].
     pub timeout: Duration,
 }
 
-/// How long one git may take before it is ended. The longest lays out or reads every file of a large
-/// repository on a slow disk; one that takes longer hangs.
+/// How long one git command may run before it is killed. The slowest command checks out or reads
+/// every file of a large repository on a slow disk; anything slower hangs.
 pub const GIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The oldest git that merges in the object database.
+/// The oldest git that merges without a working tree (`merge-tree --write-tree`).
 pub fn minimum_git_version() -> &'static str {
     "2.38"
 }
 
-/// Settings of every call: nothing runs, asks, fetches or tidies up behind our back.
+/// Settings for every call: git must not run hooks, prompt, fetch or collect garbage.
 const FIXED_GIT_SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -55,6 +54,7 @@ const FIXED_GIT_SETTINGS: &[&str] = &[
     "diff.renames=true",
     "diff.external=",
     "protocol.allow=never",
+    // Ownership is checked with the user's own configuration when a repository is opened.
     "safe.directory=*",
     "submodule.recurse=false",
     "uploadpack.packObjectsHook=",
@@ -62,16 +62,15 @@ const FIXED_GIT_SETTINGS: &[&str] = &[
     "core.fsync=all",
 ];
 
-/// Whose configuration counts besides the repository's own.
+/// Which configuration applies besides the repository's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GitConfigScope {
-    /// Nobody's.
     RepositoryOnly,
-    /// The user's, as if they had typed the command.
+    /// The user's global configuration, as if they had typed the command.
     User,
 }
 
-/// git, pointed at one repository.
+/// git for one repository.
 #[derive(Debug, Clone)]
 pub(crate) struct GitCommand {
     git_env: GitEnv,
@@ -81,18 +80,15 @@ pub(crate) struct GitCommand {
     config_scope: GitConfigScope,
 }
 
-/// What git answered, where failing is one of the answers.
+/// The result of a git command whose failure is not an error.
 pub(crate) struct GitOutput {
-    /// The exit code.
     pub exit_code: i32,
-    /// Standard output.
     pub stdout: Vec<u8>,
-    /// Standard error.
     pub stderr: String,
 }
 
 impl GitCommand {
-    /// Wherever git finds the repository from this directory.
+    /// git finds the repository from this directory.
     pub fn discover_from(git_env: &GitEnv, directory: &Path) -> Self {
         Self {
             git_env: git_env.clone(),
@@ -103,64 +99,62 @@ impl GitCommand {
         }
     }
 
-    /// Exactly this repository, wherever the process is.
+    /// Uses exactly this git directory, regardless of the current directory.
     pub fn at_git_dir(git_env: &GitEnv, git_dir: &Path) -> Self {
         Self::discover_from(git_env, git_dir).with_variable("GIT_DIR", git_dir)
     }
 
-    /// With a variable.
+    /// Sets an environment variable.
     pub fn with_variable(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name, value.as_ref().to_owned()));
         self
     }
 
-    /// With this working tree.
     pub fn with_work_tree(mut self, tree: &Path) -> Self {
         self.directory = tree.to_owned();
         self.with_variable("GIT_WORK_TREE", tree)
     }
 
-    /// With this index.
     pub fn with_index(self, index: &Path) -> Self {
         self.with_variable("GIT_INDEX_FILE", index)
     }
 
-    /// With these settings on top.
+    /// Adds `-c` settings, which override the fixed ones.
     pub fn with_settings(mut self, settings: &[String]) -> Self {
         self.settings.extend_from_slice(settings);
         self
     }
 
-    /// As the user would have typed it: with their configuration.
+    /// Uses the user's global configuration, as if they had typed the command.
     pub fn with_user_config(mut self) -> Self {
         self.config_scope = GitConfigScope::User;
         self
     }
 
-    /// Runs it; anything but exit code 0 is an error.
+    /// Runs git; any exit code but 0 is an error.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, SandboxError> {
         self.run_with_input(arguments, b"")
     }
 
-    /// Runs it with this on standard input.
+    /// Runs git with this standard input; any exit code but 0 is an error.
     pub fn run_with_input<A: AsRef<OsStr>>(
         &self,
         arguments: &[A],
         input: &[u8],
     ) -> Result<Vec<u8>, SandboxError> {
-        let answered = self.try_run_with_input(arguments, input)?;
-        if answered.exit_code == 0 {
-            return Ok(answered.stdout);
+        let output = self.try_run_with_input(arguments, input)?;
+        if output.exit_code == 0 {
+            return Ok(output.stdout);
         }
-        Err(git_error(arguments, &answered.stderr))
+        Err(git_error(arguments, &output.stderr))
     }
 
-    /// Runs it where failing is an answer.
+    /// Runs git and returns its exit code.
     pub fn try_run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<GitOutput, SandboxError> {
         self.try_run_with_input(arguments, b"")
     }
 
-    /// Runs it with this on standard input, where failing is an answer.
+    /// Runs git with this standard input and returns its exit code.
     pub fn try_run_with_input<A: AsRef<OsStr>>(
         &self,
         arguments: &[A],
@@ -170,14 +164,14 @@ impl GitCommand {
         self.wait_for_output(child, arguments, input)
     }
 
-    /// One line of text.
+    /// Runs git and returns its output without the final line break.
     pub fn read_line<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<String, SandboxError> {
         let output = self.run(arguments)?;
         let text = String::from_utf8_lossy(&output);
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
-    /// The hash of one object.
+    /// Runs git and parses its output as one object id.
     pub fn read_object_id<A: AsRef<OsStr>>(
         &self,
         arguments: &[A],
@@ -186,7 +180,7 @@ impl GitCommand {
         line.parse().map_err(|_| git_error(arguments, &line))
     }
 
-    /// Feeds what this one writes to what the other reads; both must succeed.
+    /// Pipes this command's output into the other command. Both must succeed.
     pub fn pipe_into<A: AsRef<OsStr> + Sync, B: AsRef<OsStr>>(
         &self,
         arguments: &[A],
@@ -211,7 +205,8 @@ impl GitCommand {
         Ok(sunk.stdout)
     }
 
-    /// Runs it with its output going straight to ours, for as long as a person reads it.
+    /// Runs git with its output going to `to`, without a timeout: a person may be reading it in a
+    /// pager.
     pub fn stream_to<A: AsRef<OsStr>>(
         &self,
         arguments: &[A],
@@ -227,18 +222,19 @@ impl GitCommand {
         let output = child
             .wait_with_output()
             .map_err(|source| self.start_error(source))?;
-        let answered = into_git_output(output);
-        // A pager that was closed early ends it by a signal; that is not a failure.
-        if answered.exit_code <= 0 {
+        let output = into_git_output(output);
+        // A pager that is closed early kills git with a signal. That is not a failure.
+        if output.exit_code <= 0 {
             return Ok(());
         }
-        Err(git_error(arguments, &answered.stderr))
+        Err(git_error(arguments, &output.stderr))
     }
 
-    /// `less`, if it is there: the one pager whose way with colours and short texts is known.
+    /// Starts `less`, if it is installed: the only pager whose handling of colours and short texts
+    /// is known.
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the door everybody else is sent to"
+        reason = "this module is the only place that starts git"
     )]
     pub fn spawn_pager(&self) -> Option<Child> {
         let mut command = Command::new("less");
@@ -265,8 +261,8 @@ impl GitCommand {
         self.spawn_piped(self.build_command(arguments).stdin(stdin))
     }
 
-    /// Starts a command that answers to us, in a group of its own so that it can be ended with
-    /// whatever it started.
+    /// Starts a command with piped output. It leads its own process group, so that it can be killed
+    /// with everything it started.
     fn spawn_piped(&self, command: &mut Command) -> Result<Child, SandboxError> {
         command
             .stdout(Stdio::piped())
@@ -284,7 +280,7 @@ impl GitCommand {
     ) -> Result<GitOutput, SandboxError> {
         let limit = self.git_env.timeout;
         let now = Instant::now();
-        // A limit beyond all time is none that matters.
+        // A limit too large for the clock means the default.
         let deadline = now.checked_add(limit).unwrap_or(now + GIT_TIMEOUT);
         let output = child::wait_for_output(child, input, deadline)
             .map_err(|source| self.start_error(source))?;
@@ -299,7 +295,7 @@ impl GitCommand {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the door everybody else is sent to"
+        reason = "this module is the only place that starts git"
     )]
     fn build_command<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
         let mut command = Command::new(&self.git_env.program);
@@ -341,8 +337,8 @@ impl GitCommand {
     }
 
     fn start_error(&self, source: std::io::Error) -> SandboxError {
-        // A working directory that is missing or closed is reported by the system as if it were the
-        // program.
+        // If the working directory is missing or not accessible, the system reports that as if the
+        // program were missing.
         let is_open = rustix::fs::access(&self.directory, rustix::fs::Access::EXEC_OK).is_ok();
         if !self.directory.is_dir() || !is_open {
             return SandboxError::FileFailed {
@@ -358,7 +354,7 @@ impl GitCommand {
     }
 }
 
-/// Is git there, and new enough? Its version.
+/// Returns git's version; an error if git is missing or too old.
 pub fn git_version(git_env: &GitEnv) -> Result<String, SandboxError> {
     let line = GitCommand::discover_from(git_env, Path::new("/")).read_line(&["version"])?;
     let found = line.trim_start_matches("git version ").to_owned();
@@ -383,7 +379,7 @@ fn into_git_output(output: Output) -> GitOutput {
     }
 }
 
-/// The subcommand.
+/// Skips leading `-c` settings.
 fn subcommand_name<A: AsRef<OsStr>>(arguments: &[A]) -> String {
     let mut words = arguments.iter().map(AsRef::as_ref);
     let mut word = words.next();
@@ -393,7 +389,7 @@ fn subcommand_name<A: AsRef<OsStr>>(arguments: &[A]) -> String {
     word.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Does two things at the same time: most of what git takes to answer is starting it.
+/// Runs two closures in parallel. Most of the time of a git command is process start-up.
 pub(crate) fn run_both<A: Send, B>(
     one: impl FnOnce() -> A + Send,
     other: impl FnOnce() -> B,
@@ -408,8 +404,7 @@ pub(crate) fn run_both<A: Send, B>(
     })
 }
 
-/// What git means by what it said. A lock in its way is named by its file: another git works there, or
-/// one was killed.
+/// Turns git's standard error into an error. If a lock file was in the way, the error names it.
 pub(crate) fn git_error<A: AsRef<OsStr>>(arguments: &[A], stderr: &str) -> SandboxError {
     if let Some(lock) = find_lock_path(stderr) {
         return SandboxError::LockedByGit { lock };
@@ -417,22 +412,22 @@ pub(crate) fn git_error<A: AsRef<OsStr>>(arguments: &[A], stderr: &str) -> Sandb
     let command = subcommand_name(arguments);
     let said: String = stderr.trim().chars().take(2000).collect();
     let said = if said.is_empty() {
-        "it ended without a word".to_owned()
+        "it printed no error".to_owned()
     } else {
         said
     };
     SandboxError::GitFailed { command, said }
 }
 
-/// The lock that git says is in its way.
+/// The lock file that git could not create.
 pub(crate) fn find_lock_path(stderr: &str) -> Option<PathBuf> {
     let (_, rest) = stderr.split_once("Unable to create '")?;
     let (lock, _) = rest.split_once(".lock': File exists")?;
     Some(PathBuf::from(format!("{lock}.lock")))
 }
 
-/// Paths to limit a question to, unless there are too many to say on a command line; then it is about
-/// everything. For use with `GIT_LITERAL_PATHSPECS`.
+/// Paths to limit a command to, for use with `GIT_LITERAL_PATHSPECS`. Empty, which means all paths,
+/// if they do not fit on a command line.
 pub(crate) fn literal_pathspecs<'a>(paths: impl Iterator<Item = &'a TreePath>) -> Vec<&'a OsStr> {
     const MAX_LITERAL_PATHS: usize = 500;
     let paths: Vec<&OsStr> = paths
@@ -446,14 +441,13 @@ pub(crate) fn literal_pathspecs<'a>(paths: impl Iterator<Item = &'a TreePath>) -
     }
 }
 
-/// A command with paths at its end.
 pub(crate) fn append_paths<'a>(command: &[&'a str], paths: &[&'a OsStr]) -> Vec<&'a OsStr> {
     let mut arguments: Vec<&OsStr> = command.iter().map(|word| OsStr::new(*word)).collect();
     arguments.extend(paths);
     arguments
 }
 
-/// The fields of an answer that separates them by NUL.
+/// Splits output at NUL bytes, without empty fields.
 pub(crate) fn split_nul_fields(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
         .split(|byte| *byte == 0)

@@ -1,12 +1,13 @@
-//! Ignored files: which of them are part of a result, which never are, and which are left out.
+//! Decides which ignored files are part of a result, which never are, and which are left out.
 //!
-//! An ignored file is part of the result if the agent committed or staged it in its own repository. Of that
-//! repository only the names in its index are read, from a copy in a scratch repository, so that no
-//! configuration of the agent's counts; what a file contains is always read from the working tree.
+//! An ignored file is part of the result if the agent committed or staged it in its own repository.
+//! Of that repository, only the names in its index are read, from a copy in a scratch repository,
+//! so that the agent's configuration has no effect. File contents are always read from the working
+//! tree.
 //!
-//! What was ignored and there before the agent began (a copied `.env`, what a set-up made) is never captured,
-//! whatever the agent's index or the ignore rules say by then. It is listed beside the sandbox, where agents
-//! cannot write.
+//! Ignored files that existed before the agent started (a copied `.env`, output of the set-up
+//! command) are never captured, whatever the agent's index or the ignore rules say later. They are
+//! listed in a record beside the sandbox, where agents cannot write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,21 +27,22 @@ use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError};
 
-/// The largest index of an agent's that is read: about a million files.
+/// The largest agent index that is read: about a million files.
 const MAX_INDEX_BYTES: u64 = 128 << 20;
 
-/// How many files of one ignored directory are listed one by one; a larger one counts as a whole.
+/// How many files of one ignored directory are listed individually. A larger directory is treated
+/// as a whole.
 const MAX_LISTED_PER_DIRECTORY: usize = 10_000;
 
-/// What agents keep for themselves among the files they work on: nobody's work.
+/// Files that coding agents write for themselves into the working tree; not part of the work.
 const AGENT_FILE_PREFIX: &[u8] = b".aider";
 
-/// The ignored files of a sandbox, by what becomes of them.
+/// The ignored files of a sandbox, by what happens to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IgnoredFiles {
-    /// In the result although an ignore rule matches them: the agent committed or staged them.
+    /// In the result although an ignore rule matches: the agent committed or staged them.
     pub force_added: Vec<TreePath>,
-    /// The agent wanted them in the result, and they are not: they were there before it began.
+    /// Staged by the agent but not in the result, because they existed before it started.
     pub withheld: Vec<TreePath>,
     /// Made by the agent and not in the result.
     pub left_out: Vec<IgnoredPath>,
@@ -49,9 +51,7 @@ pub struct IgnoredFiles {
 /// An ignored file, or a directory in which everything is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IgnoredPath {
-    /// Where.
     pub path: TreePath,
-    /// Is it a directory?
     pub is_directory: bool,
 }
 
@@ -63,33 +63,33 @@ impl fmt::Display for IgnoredPath {
     }
 }
 
-/// How a holder finds its sandbox.
+/// The state in which a holder enters its sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxCondition {
-    /// Nobody has worked in it but those who made it ready.
+    /// No agent has worked in it yet.
     BeforeAnyAgent,
-    /// Back at its base, with the ignored files of earlier holders.
+    /// Reset to its base, with the ignored files of earlier holders.
     AtBase,
     /// As an earlier holder left it.
     AsLeft,
 }
 
-/// What is known beside a sandbox of its ignored files.
+/// What is recorded beside a sandbox about its ignored files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct IgnoredRecord {
-    /// The holder before whose work it was last looked.
+    /// The holder for whom the existing ignored files were last listed.
     #[serde(default)]
     before: Option<Epoch>,
-    /// There before an agent worked: never captured.
+    /// Existed before an agent worked: never captured.
     #[serde(default)]
     protected: BTreeSet<TreePath>,
-    /// The same of everything below these.
+    /// Everything below these directories is protected as well.
     #[serde(default)]
     protected_directories: BTreeSet<TreePath>,
-    /// There when the work was last captured, and not before it: made by an agent.
+    /// Made by an agent: found by the last capture, and not there before the work.
     #[serde(default)]
     made: BTreeSet<TreePath>,
-    /// There before an agent worked, below a submodule.
+    /// Existed below a submodule before an agent worked.
     #[serde(default)]
     below_submodules: BTreeSet<TreePath>,
 }
@@ -113,7 +113,7 @@ impl IgnoredRecord {
         !self.protected.is_empty() || !self.protected_directories.is_empty()
     }
 
-    /// Is all of this protected, as far as it can be listed?
+    /// Is everything below this path protected, as far as it can be listed?
     fn covers_path(&self, path: &IgnoredPath, root: &Path) -> bool {
         if self.is_protected(&path.path) || self.protected_directories.contains(&path.path) {
             return true;
@@ -127,8 +127,9 @@ impl IgnoredRecord {
 }
 
 impl Sandboxes {
-    /// Lists the ignored files that are in a sandbox before its holder works in it: they are never captured.
-    /// What agents made in it before stays theirs, unless the sandbox starts from its base again.
+    /// Records the ignored files that are in a sandbox before its holder works in it. They are
+    /// never captured. Files that agents made earlier stay theirs, unless the sandbox is reset to
+    /// its base.
     pub fn protect_ignored_files(
         &self,
         key: &SandboxKey<'_>,
@@ -137,7 +138,7 @@ impl Sandboxes {
     ) -> Result<(), SandboxError> {
         let from_base = condition == SandboxCondition::AtBase;
         let mut record = IgnoredRecord::read(sandbox)?;
-        // Repeated for the same holder, the agent may have worked meanwhile.
+        // If this is repeated for the same holder, its agent may have worked in between.
         if record.before == Some(sandbox.holder_epoch) {
             return Ok(());
         }
@@ -158,10 +159,13 @@ impl Sandboxes {
                 record.protected_directories.insert(one.path);
                 continue;
             };
-            let is_agents = |path: &TreePath| {
+            let is_made_by_agent = |path: &TreePath| {
                 !from_base && (record.made.contains(path) || staged.contains_key(path))
             };
-            let there: Vec<TreePath> = inside.into_iter().filter(|one| !is_agents(one)).collect();
+            let there: Vec<TreePath> = inside
+                .into_iter()
+                .filter(|one| !is_made_by_agent(one))
+                .collect();
             record.protected.extend(there);
         }
         if condition == SandboxCondition::BeforeAnyAgent {
@@ -172,7 +176,7 @@ impl Sandboxes {
         record.write(sandbox)
     }
 
-    /// Refuses what was written below a submodule since the work began.
+    /// Fails if files were written below a submodule since the work began.
     pub(crate) fn refuse_writes_below_submodules(
         &self,
         key: &SandboxKey<'_>,
@@ -194,8 +198,8 @@ impl Sandboxes {
         })
     }
 
-    /// Brings the engine's index, to which every file that is not ignored was added, to what the agent
-    /// committed or staged of the ignored ones. Says what became of them.
+    /// Updates the engine's index, which has every file that is not ignored, with the ignored files
+    /// that the agent committed or staged. Returns what happened to them.
     pub(crate) fn stage_ignored_files(
         &self,
         key: &SandboxKey<'_>,
@@ -206,7 +210,7 @@ impl Sandboxes {
         let record = IgnoredRecord::read(sandbox)?;
         let mut found = IgnoredFiles::default();
         if record.has_protected_paths() {
-            // The agent may have changed the rules by which they were ignored.
+            // The agent may have changed the rules that ignored them.
             let added = list_added_paths(git, base)?;
             let withheld = added.into_iter().filter(|path| record.is_protected(path));
             found.withheld.extend(withheld);
@@ -220,7 +224,7 @@ impl Sandboxes {
         let added = list_added_paths(git, base)?;
         let mut forced: BTreeSet<TreePath> = added.intersection(&tracked).cloned().collect();
         if let Some(staged) = &staged {
-            // What it takes out of its index goes, if it had it there.
+            // A path the agent removed from its index is dropped, if its index had it before.
             let had_all = sandbox.has_given_repository(base);
             let dropped = tracked
                 .iter()
@@ -263,7 +267,7 @@ impl Sandboxes {
         Ok(found)
     }
 
-    /// The ignored files of a sandbox that was captured which are not in what was captured.
+    /// The ignored files of a captured sandbox that are not in the captured tree.
     pub(crate) fn list_left_out_files(
         &self,
         key: &SandboxKey<'_>,
@@ -274,7 +278,8 @@ impl Sandboxes {
         Ok(filter_unprotected(others, &record, &sandbox.path))
     }
 
-    /// Remembers the ignored files of work that is not captured, such as that of a failed run, as an agent's.
+    /// Records the ignored files of work that is not captured, such as a failed run, as the
+    /// agent's.
     pub fn record_ignored_files(
         &self,
         key: &SandboxKey<'_>,
@@ -288,7 +293,7 @@ impl Sandboxes {
         self.record_left_out_files(&entered.sandbox, &found)
     }
 
-    /// Remembers what an agent left out as its own, for the next holder.
+    /// Records left-out files as the agent's, for the next holder.
     pub(crate) fn record_left_out_files(
         &self,
         sandbox: &Sandbox,
@@ -311,7 +316,7 @@ impl Sandboxes {
     }
 }
 
-/// Those of the paths that were not there before the agent began.
+/// Removes the paths that existed before the agent started.
 fn filter_unprotected(
     paths: Vec<IgnoredPath>,
     record: &IgnoredRecord,
@@ -325,21 +330,20 @@ fn filter_unprotected(
 }
 
 impl Sandbox {
-    /// What is known of its ignored files.
     pub(crate) fn ignored_record_path(&self) -> PathBuf {
         self.index_path.with_extension("ignored")
     }
 }
 
-/// The directories above a path.
+/// The directories above a path, outermost first.
 fn parent_paths(path: &TreePath) -> impl Iterator<Item = TreePath> + '_ {
     let bytes = path.as_bytes();
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     ends.filter_map(|(end, _)| TreePath::new(&bytes[..end]).ok())
 }
 
-/// What is in the index and ignored, and what is ignored and not in the index: directories as a whole where
-/// everything in them is.
+/// Lists ignored files: those in the index, and those that are not. A directory in which everything
+/// is ignored is one entry.
 fn list_ignored(git: &GitCommand) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath>), SandboxError> {
     let output = git.run(&[
         "ls-files",
@@ -358,7 +362,7 @@ fn list_ignored(git: &GitCommand) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath
         };
         let is_directory = name.ends_with(b"/");
         let name = name.strip_suffix(b"/").unwrap_or(name);
-        // A name that no tree can have cannot be in a result.
+        // A name that a tree cannot have cannot be in a result.
         let Ok(path) = TreePath::new(name) else {
             continue;
         };
@@ -371,7 +375,7 @@ fn list_ignored(git: &GitCommand) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath
             }
         }
     }
-    // git lists some of what is in a directory beside the directory.
+    // git lists some files inside an ignored directory in addition to the directory.
     let listed: Vec<IgnoredPath> = others
         .iter()
         .filter(|(path, _)| !parent_paths(path).any(|parent| others.contains_key(&parent)))
@@ -383,7 +387,7 @@ fn list_ignored(git: &GitCommand) -> Result<(BTreeSet<TreePath>, Vec<IgnoredPath
     Ok((tracked, listed))
 }
 
-/// The paths in the index that a commit does not have.
+/// Paths in the index that the commit does not have.
 fn list_added_paths(git: &GitCommand, base: &ObjectId) -> Result<BTreeSet<TreePath>, SandboxError> {
     let output = git.run(&[
         "diff-index",
@@ -423,7 +427,8 @@ fn update_index(
     git.run_with_input(&arguments, &input).map(drop)
 }
 
-/// The files and links below a directory, links not followed; none if there are too many to list.
+/// The files and symlinks below a directory. Does not follow symlinks. `None` if there are too many
+/// to list.
 pub(crate) fn files_below(root: &Path, directory: &TreePath) -> Option<Vec<TreePath>> {
     use std::os::unix::ffi::OsStrExt;
     let mut found = Vec::new();
@@ -434,7 +439,7 @@ pub(crate) fn files_below(root: &Path, directory: &TreePath) -> Option<Vec<TreeP
             let mut name = directory.as_bytes().to_vec();
             name.push(b'/');
             name.extend(entry.file_name().as_bytes());
-            // What is in a repository of its own cannot be named from here.
+            // Paths inside a nested `.git` are not valid tree paths.
             let (Ok(path), Ok(file_type)) = (TreePath::new(name), entry.file_type()) else {
                 continue;
             };
@@ -451,14 +456,14 @@ pub(crate) fn files_below(root: &Path, directory: &TreePath) -> Option<Vec<TreeP
     Some(found)
 }
 
-/// What is at a path, if no link is on the way to it.
+/// The type of the file at a path; `None` if a symlink is on the way to it.
 fn read_file_type(root: &Path, path: &TreePath) -> Option<std::fs::FileType> {
     PathHandle::open(root, path).ok()?;
     let metadata = std::fs::symlink_metadata(files::join_tree_path(root, path)).ok()?;
     Some(metadata.file_type())
 }
 
-/// The names and modes in the agent's own index; nothing if it has none that can be read.
+/// The names and modes in the agent's own index; `None` if it has no readable index.
 fn read_agent_index(
     vault: &Vault,
     sandbox: &Sandbox,
@@ -468,43 +473,43 @@ fn read_agent_index(
         return Ok(None);
     }
     let listed = list_index(vault, sandbox.base.object_format(), &agent_git_dir)?;
-    // A name that leads out of the tree is nobody's work.
+    // A name that leads out of the tree is not part of the work.
     let named = |entry: IndexEntry| Some((TreePath::new(entry.name).ok()?, entry.mode));
     Ok(listed.map(|listed| listed.into_iter().filter_map(named).collect()))
 }
 
-/// One entry of an index, as it is written there.
+/// An index entry; its name is not validated.
 pub(crate) struct IndexEntry {
     pub(crate) name: Vec<u8>,
     mode: String,
 }
 
-/// The entries of the index in a repository of an agent's; nothing if it cannot be read.
+/// Lists the index of an agent's repository; `None` if it cannot be read.
 pub(crate) fn list_index(
     vault: &Vault,
     format: &str,
     agent_git_dir: &Path,
 ) -> Result<Option<Vec<IndexEntry>>, SandboxError> {
-    // In a repository of ours, where nothing but the index is the agent's.
+    // Runs in a scratch repository, where nothing but the index comes from the agent.
     let scratch = vault.new_scratch_dir();
     vault::create_bare_repository(&scratch.0, format)?;
     let index = scratch.0.join("index");
     if !copy_index_file(&agent_git_dir.join("index"), &index)? {
         return Ok(None);
     }
-    // git may keep most of an index in a file beside it.
+    // With a split index, most entries are in a shared file beside it.
     for name in files::list_names::<String>(agent_git_dir)? {
         if name.starts_with("sharedindex.") {
             copy_index_file(&agent_git_dir.join(&name), &scratch.0.join(&name))?;
         }
     }
     let git = GitCommand::at_git_dir(vault.git_env(), &scratch.0).with_index(&index);
-    let answered = git.try_run(&["ls-files", "--stage", "--sparse", "-z"])?;
-    if answered.exit_code != 0 {
+    let output = git.try_run(&["ls-files", "--stage", "--sparse", "-z"])?;
+    if output.exit_code != 0 {
         return Ok(None);
     }
     let mut found = Vec::new();
-    for line in git::split_nul_fields(&answered.stdout) {
+    for line in git::split_nul_fields(&output.stdout) {
         let Some(tab) = line.iter().position(|byte| *byte == b'\t') else {
             continue;
         };
@@ -517,18 +522,19 @@ pub(crate) fn list_index(
     Ok(Some(found))
 }
 
-/// Copies a file of the agent's, unless it is no plain file or too large.
+/// Copies a file of the agent's repository. Returns `false` if it is not a regular file or too
+/// large.
 fn copy_index_file(from: &Path, to: &Path) -> Result<bool, SandboxError> {
-    // Not blocking: it may be a pipe that nobody writes to.
+    // Non-blocking: it may be a pipe without a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(source) = rustix::fs::open(from, flags, Mode::empty()) else {
         return Ok(false);
     };
     let source = std::fs::File::from(source);
-    let is_plain = source
+    let is_regular = source
         .metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_INDEX_BYTES);
-    if !is_plain {
+    if !is_regular {
         return Ok(false);
     }
     let mut copy = crate::files::create_private_file(to).while_being("written", to)?;

@@ -1,4 +1,5 @@
-//! Looking at a plan's changes, also while somebody works on them: nothing is remembered of a look.
+//! Computes a plan's diff, even while an agent is working, and runs the user's own programs (shell,
+//! editor, notify command). Records nothing about the plan.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -12,11 +13,11 @@ use crate::sandboxes::{SandboxKey, Sandboxes};
 use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError, files, refs, repository};
 
-/// How long a person's command that tells them something may take.
+/// How long a notify command may run.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sandboxes {
-    /// A base and a tree, wherever their objects are.
+    /// Compares a base with a tree. Their objects may be in the vault or in the user's repository.
     pub fn diff_trees(
         &self,
         key: &SandboxKey<'_>,
@@ -39,7 +40,7 @@ impl Sandboxes {
         })
     }
 
-    /// What a commit that landed brought.
+    /// The changes of a landed commit, against its first parent.
     pub fn diff_landed_commit(
         &self,
         key: &SandboxKey<'_>,
@@ -61,8 +62,8 @@ impl Sandboxes {
         })
     }
 
-    /// What a sandbox holds at this moment, if there is one. Its objects are written aside and go
-    /// with the look.
+    /// The current changes in a sandbox, if there is one. Writes objects to a scratch directory
+    /// that is removed with the returned diff.
     pub fn diff_sandbox(&self, key: &SandboxKey<'_>) -> Result<Option<TreeDiff>, SandboxError> {
         let Some(sandbox) = self.current_sandbox(key)? else {
             return Ok(None);
@@ -71,7 +72,7 @@ impl Sandboxes {
             return Err(SandboxError::SandboxMissing { path: sandbox.path });
         }
         let vault = self.vault_for(key);
-        // The vault may still name the place where the repository was.
+        // The vault's alternates may still name the repository's old path.
         let user_objects = self
             .open_repository(key.resource)?
             .common_dir()
@@ -102,7 +103,8 @@ impl Sandboxes {
         }))
     }
 
-    /// Runs a person's shell in a sandbox, with everything that is theirs and these variables, until they leave it.
+    /// Runs the user's shell in a sandbox, with their full environment and these variables, until
+    /// they leave it.
     #[expect(
         clippy::disallowed_methods,
         reason = "all child processes belong to this crate"
@@ -115,13 +117,13 @@ impl Sandboxes {
     ) -> Result<(), SandboxError> {
         let mut command = std::process::Command::new(shell);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        // How a person's last command went is no concern of ours.
+        // The shell's exit code is that of the last command in it; it means nothing here.
         let status = command.current_dir(path).status();
         status.map(drop).while_being("entered", path)
     }
 
-    /// Runs a person's own command, in the background, with everything that is theirs. It is ended
-    /// when it takes too long.
+    /// Starts the user's notify command in the background, with their full environment. It is
+    /// killed after a time limit.
     #[expect(
         clippy::disallowed_methods,
         reason = "all child processes belong to this crate"
@@ -154,7 +156,7 @@ impl Sandboxes {
         Ok(())
     }
 
-    /// Has a person edit a file with the editor they named, which may be a command with arguments.
+    /// Opens a file in the user's editor, which may be a command with arguments, and waits for it.
     #[expect(
         clippy::disallowed_methods,
         reason = "all child processes belong to this crate"
@@ -168,11 +170,10 @@ impl Sandboxes {
         if ended.success() {
             return Ok(());
         }
-        Err(std::io::Error::other("the editor ended with an error")).while_being("edited", file)
+        Err(std::io::Error::other("the editor exited with an error")).while_being("edited", file)
     }
 
-    /// The tree of a landed commit's first parent, and how many paths it brought: what undoing it
-    /// starts from and ends in.
+    /// The tree before a landed commit and the number of paths the commit changed, for undoing it.
     pub fn read_state_before_landing(
         &self,
         key: &SandboxKey<'_>,
@@ -189,7 +190,8 @@ impl Sandboxes {
     }
 }
 
-/// Are both ends of a result there? A base is the user's, a result is kept by the plan's vault.
+/// Checks that both sides of a result exist. The base is in the user's repository, the result in
+/// the plan's vault.
 pub(crate) fn check_objects_present(
     git: &GitCommand,
     repository: &Path,

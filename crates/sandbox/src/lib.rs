@@ -1,16 +1,16 @@
-//! Planwright's hands: private repositories to work in, the changes captured from them, and landing
-//! those changes in the user's repository whole or not at all.
+//! Private repositories for agents to work in, capturing the changes made there, and landing those
+//! changes in the user's repository as a whole or not at all.
 //!
-//! All git and all child processes are started here. Nothing here knows the database or moves a
-//! plan: what was observed comes back as values, and whoever asked decides.
+//! All git commands and all child processes start here. This crate does not know the database and
+//! does not change a plan: it returns what it observed, and the caller decides.
 //!
-//! Three repositories take part, and it matters which one git is pointed at:
+//! Three repositories take part. Which one git runs in matters:
 //!
-//! - the **user's**, whose branches and working tree change only in [`land`];
-//! - the plan's **vault**, a bare repository of ours that borrows the user's objects and keeps
-//!   checkpoints and results; agents never get at it, so that its configuration can be trusted;
-//! - the **sandbox** itself, a working tree with a repository for the agent to use as it likes.
-//!   The engine never runs git with the configuration in there.
+//! - the **user's**: only [`land`] changes its branches and working tree;
+//! - the plan's **vault**: the engine's own bare repository. It borrows the user's objects and
+//!   stores checkpoints and results. Agents cannot write to it, so its configuration is trusted;
+//! - the **sandbox**: a working tree with a repository for the agent to use as it likes. The engine
+//!   never runs git with the configuration in there.
 
 mod agent_refs;
 mod archive;
@@ -71,7 +71,7 @@ pub use sandboxes::{
 pub use set_up::{
     CommandReach, OutputTail, SetUpFailure, SetUpOutcome, looks_like_permission_error,
 };
-pub use step_faults::{Step, StepFaults};
+pub use step_faults::{SandboxStep, StepFaults};
 pub use supervise::{
     Confinement, IsolationLevel, ProcessSpec, ProgramExit, ProgramOutput, ReachablePaths,
     RunEnding, RunStopper, SharedLock, SupervisedRun, Supervisor, detect_isolation, run_supervisor,

@@ -1,4 +1,4 @@
-//! Looking at a path somebody wants to register, before anything is stored.
+//! Checks a path that a user wants to register as a resource. Stores nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,21 @@ use crate::error::FileErrorContext;
 use crate::git::{self, GitCommand, GitEnv};
 use crate::{Repository, SandboxError};
 
-/// A repository that a project can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitLocation {
-    /// Its working tree, or itself if it is bare; absolute, links resolved.
+    /// The working tree, or the repository itself if it is bare. Absolute, symlinks resolved.
     pub path: PathBuf,
-    /// The full name of the branch that changes land on.
+    /// The branch that results land on, as a full ref name.
     pub branch: String,
 }
 
-/// A directory that a project can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryLocation {
-    /// Absolute, links resolved.
+    /// Absolute, symlinks resolved.
     pub path: PathBuf,
 }
 
-/// Is this a repository with this branch, or with one checked out?
+/// Finds the repository at a path and the branch to land on: the given one, or the current one.
 pub fn locate_git_repository(
     git_env: &GitEnv,
     path: &Path,
@@ -68,7 +66,7 @@ pub fn locate_git_repository(
                 path,
                 "has no commit yet",
                 &format!(
-                    "Make a first one: git -C {} commit --allow-empty -m start",
+                    "Create one: git -C {} commit --allow-empty -m start",
                     path.display()
                 ),
             ));
@@ -84,7 +82,7 @@ pub fn locate_git_repository(
     })
 }
 
-/// Is this a directory whose files a plan can work on?
+/// Checks that a path is a readable directory and not a git repository.
 pub fn locate_directory(git_env: &GitEnv, path: &Path) -> Result<DirectoryLocation, SandboxError> {
     git::git_version(git_env)?;
     let resolved = path.canonicalize().while_being("found", path)?;
@@ -93,21 +91,21 @@ pub fn locate_directory(git_env: &GitEnv, path: &Path) -> Result<DirectoryLocati
         return Err(unusable_location(
             path,
             "is a git repository",
-            "Register it as one: --git instead of --dir.",
+            "Register it with --git instead of --dir.",
         ));
     }
     Ok(DirectoryLocation { path: resolved })
 }
 
-/// A new repository with these files on `main`, for showing things to somebody who has none at hand.
-/// One that is there is brought back to them by a commit on top.
+/// Creates a repository with these files on `main`, for the demo. If it exists, commits the files
+/// on top.
 pub fn create_demo_repository(
     git_env: &GitEnv,
     path: &Path,
     files: &[(&str, &str)],
 ) -> Result<(), SandboxError> {
     git::git_version(git_env)?;
-    std::fs::create_dir_all(path).while_being("made", path)?;
+    std::fs::create_dir_all(path).while_being("created", path)?;
     let git = GitCommand::discover_from(git_env, path);
     if !path.join(".git").is_dir() {
         git.run(&["init", "-q", "-b", "main", "."])?;

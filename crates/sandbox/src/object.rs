@@ -1,42 +1,40 @@
-//! Names of git objects.
+//! Ids of git objects.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The hash of a commit, tree or blob: 40 or 64 hexadecimal digits.
+/// The hash of a commit, tree or blob: 40 or 64 lowercase hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ObjectId(String);
 
-/// Why a text is not the hash of an object.
+/// The text is not an object hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the hash of an object")]
+#[error("`{0}` is not an object hash")]
 pub struct InvalidObjectId(String);
 
 impl ObjectId {
-    /// As git writes it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// How git writes "nothing" where an object could stand: as many zeros.
+    /// The all-zero id of the same length, which git uses for "no object".
     pub fn null_id(&self) -> Self {
         Self("0".repeat(self.0.len()))
     }
 
-    /// Nothing at all?
     pub fn is_null(&self) -> bool {
         self.0.bytes().all(|digit| digit == b'0')
     }
 
-    /// What git calls the way it was hashed.
+    /// The name of the hash function, as in git's `extensions.objectFormat`.
     pub(crate) fn object_format(&self) -> &'static str {
         if self.0.len() == 64 { "sha256" } else { "sha1" }
     }
 
-    /// The beginning of it, as people are shown.
+    /// The first ten digits, for people.
     pub fn short(&self) -> &str {
         &self.0[..10]
     }
@@ -45,14 +43,14 @@ impl ObjectId {
 impl FromStr for ObjectId {
     type Err = InvalidObjectId;
 
-    fn from_str(given: &str) -> Result<Self, InvalidObjectId> {
-        let digits = given
+    fn from_str(text: &str) -> Result<Self, InvalidObjectId> {
+        let digits = text
             .bytes()
             .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if digits && matches!(given.len(), 40 | 64) {
-            Ok(Self(given.to_owned()))
+        if digits && matches!(text.len(), 40 | 64) {
+            Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidObjectId(given.chars().take(80).collect()))
+            Err(InvalidObjectId(text.chars().take(80).collect()))
         }
     }
 }
@@ -60,8 +58,8 @@ impl FromStr for ObjectId {
 impl TryFrom<String> for ObjectId {
     type Error = InvalidObjectId;
 
-    fn try_from(given: String) -> Result<Self, InvalidObjectId> {
-        given.parse()
+    fn try_from(text: String) -> Result<Self, InvalidObjectId> {
+        text.parse()
     }
 }
 

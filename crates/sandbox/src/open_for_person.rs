@@ -1,13 +1,14 @@
-//! Opens a sandbox for a person: its repository gets a configuration of ours.
+//! Opens a sandbox for a person: replaces its repository by a clean one.
 //!
-//! Git runs what a repository's configuration, its hooks and an unfinished rebase say, and an agent can write all
-//! of these in the repository it was given. So that repository is set aside and a clean one takes its place, with
-//! the agent's refs, reflogs and index copied into it, and its objects borrowed: those are data. What is set aside
-//! lies beside the sandbox and goes with it.
+//! git runs what a repository's configuration, hooks and unfinished rebases say, and an agent can
+//! write all of these in its repository. So that repository is set aside and a clean one takes its
+//! place. The agent's refs, reflogs and index are copied and its objects are borrowed, because
+//! these are only data. The repository that is set aside lies beside the sandbox and is removed
+//! with it.
 //!
-//! Repositories below the sandbox are left alone if nothing in them can run, as with a submodule or a plain clone;
-//! otherwise their `.git` is set aside as well. A directory that only looks like a bare repository may be a part
-//! of the work: it is named.
+//! Repositories below the sandbox stay if nothing in them can run, as with a submodule or an
+//! ordinary clone. Otherwise their `.git` is set aside as well. A directory that only looks like a
+//! bare repository may be part of the work, so it is only reported.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -29,44 +30,43 @@ use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
 use crate::vault::Vault;
 use crate::{SandboxError, checkout, files, ignored, repository, supervise};
 
-/// How long a lock may be held by somebody who only looks.
+/// How long to wait for a lock that another process holds briefly.
 const OPEN_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Most files of refs and reflogs that are copied, and most bytes of each.
+/// Limits for copying refs and reflogs.
 const MAX_COPIED_FILES: usize = 20_000;
 const MAX_COPIED_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The largest index that is copied.
 const MAX_COPIED_INDEX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// The largest configuration that is looked at.
+/// The largest configuration that is checked.
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 
-/// Most files of a sandbox that are looked through for repositories.
+/// How many entries of a sandbox are searched for repositories.
 const MAX_SCANNED_ENTRIES: usize = 10_000_000;
 
-/// Most directories of one kind that are named.
+/// How many directories of one kind are reported.
 const MAX_REPORTED_PATHS: usize = 20;
 
-/// A sandbox as a person finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxOpening {
-    /// No git command run there executes what an agent wrote.
+    /// No git command that is run there executes what an agent wrote.
     Clean(NestedRepositories),
-    /// Somebody works there: its repository is theirs, with whatever they configured.
+    /// An agent or a person works there. The repository is theirs, with their configuration.
     InUse,
 }
 
-/// What a person should know of a sandbox that was opened; paths are below it.
+/// What a person should know about an opened sandbox. Paths are relative to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NestedRepositories {
     /// Repositories whose `.git` was set aside because something in it could run.
     pub set_aside: Vec<PathBuf>,
-    /// Directories that git takes for bare repositories, with whatever they configure.
+    /// Directories that git takes for bare repositories, with the configuration in them.
     pub bare: Vec<PathBuf>,
 }
 
-/// Written once a sandbox is open, for the holder it was opened after: a later one makes it stale.
+/// Written once a sandbox is open. A later holder makes it stale.
 #[derive(Debug, Serialize, Deserialize)]
 struct OpenMarker {
     held_by: Epoch,
@@ -74,9 +74,9 @@ struct OpenMarker {
 }
 
 impl Sandboxes {
-    /// Opens the newest sandbox of a resource for a person, if there is one. Whoever holds it says so by their
-    /// epoch; otherwise it is opened only if nobody is in it. Repeating it changes nothing until somebody else has
-    /// worked there.
+    /// Opens the newest sandbox of a resource for a person, if there is one. A holder passes its
+    /// epoch; without one, the sandbox is opened only if nobody uses it. Repeating it changes
+    /// nothing until another holder has worked there.
     pub fn open_for_person(
         &self,
         key: &SandboxKey<'_>,
@@ -88,11 +88,11 @@ impl Sandboxes {
         let _lock = match holder {
             Some(_) => None,
             None => match supervise::lock_exclusive(&found.lock_path(), OPEN_LOCK_TIMEOUT)? {
-                Some(alone) => Some(alone),
+                Some(lock) => Some(lock),
                 None => return Ok(Some(SandboxOpening::InUse)),
             },
         };
-        // Looked at again: somebody may have taken it over before the lock was ours.
+        // Read again under the lock: another holder may have taken it over before.
         let Some(mut sandbox) = self.current_sandbox(key)?.filter(Sandbox::exists) else {
             return Ok(None);
         };
@@ -100,10 +100,10 @@ impl Sandboxes {
             return Ok(Some(SandboxOpening::InUse));
         }
         let marker_path = sandbox.index_path.with_extension("open");
-        if let Some(mark) =
-            read_open_marker(&marker_path).filter(|mark| mark.held_by == sandbox.holder_epoch)
+        if let Some(marker) =
+            read_open_marker(&marker_path).filter(|marker| marker.held_by == sandbox.holder_epoch)
         {
-            return Ok(Some(SandboxOpening::Clean(mark.remarks)));
+            return Ok(Some(SandboxOpening::Clean(marker.remarks)));
         }
         let aside = next_set_aside_path(&sandbox)?;
         let was_given = sandbox.still_has_given_repository();
@@ -123,7 +123,8 @@ impl Sandboxes {
         Ok(Some(SandboxOpening::Clean(remarks)))
     }
 
-    /// Puts a clean repository in the place of the agent's. Says whether those of submodules are in it.
+    /// Replaces the agent's repository by a clean one. Returns whether the clean one has the
+    /// submodules' repositories.
     fn replace_repository(
         &self,
         key: &SandboxKey<'_>,
@@ -134,15 +135,22 @@ impl Sandboxes {
         let is_repository = files::is_directory(&agent_git_dir);
         let mut lenders = list_set_aside_objects(sandbox)?;
         if is_repository && files::is_directory(&agent_git_dir.join("objects")) {
-            // Where they will be once it is exchanged.
+            // Their path after the exchange.
             lenders.push(aside.join("objects"));
         }
         let branch = match &key.resource.location {
             ResourceLocation::Git { target, .. } => target.as_str(),
             ResourceLocation::Dir { .. } => "refs/heads/main",
         };
-        let (vault, users) = (self.vault_for(key), self.open_repository(key.resource)?);
-        checkout::create_agent_repository_at(&vault, &users, sandbox, branch, aside, &lenders)?;
+        let (vault, repository) = (self.vault_for(key), self.open_repository(key.resource)?);
+        checkout::create_agent_repository_at(
+            &vault,
+            &repository,
+            sandbox,
+            branch,
+            aside,
+            &lenders,
+        )?;
         let inspector = RepositoryInspector::new(&vault, sandbox);
         if is_repository {
             copy_repository_data(&agent_git_dir, aside, &inspector)?;
@@ -164,7 +172,7 @@ fn read_open_marker(path: &Path) -> Option<OpenMarker> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// A name beside the sandbox that nothing has yet.
+/// The next free path beside the sandbox.
 fn next_set_aside_path(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
     let taken = list_numbered_set_aside(sandbox)?;
     let number = taken.iter().map(|(number, _)| number + 1).max();
@@ -173,7 +181,7 @@ fn next_set_aside_path(sandbox: &Sandbox) -> Result<PathBuf, SandboxError> {
         .with_extension(format!("set-aside-{}", number.unwrap_or(1))))
 }
 
-/// The repositories that were set aside before, with their numbers.
+/// The repositories that were set aside earlier, with their numbers.
 fn list_numbered_set_aside(sandbox: &Sandbox) -> Result<Vec<(u32, PathBuf)>, SandboxError> {
     let (Some(directory), Some(name)) = (sandbox.path.parent(), sandbox.path.file_name()) else {
         return Ok(Vec::new());
@@ -187,25 +195,24 @@ fn list_numbered_set_aside(sandbox: &Sandbox) -> Result<Vec<(u32, PathBuf)>, San
     Ok(numbered.collect())
 }
 
-/// The same by their paths alone.
 pub(crate) fn list_set_aside_repositories(sandbox: &Sandbox) -> Result<Vec<PathBuf>, SandboxError> {
     let repositories = list_numbered_set_aside(sandbox)?
         .into_iter()
         .map(|(_, path)| path);
-    // A link in the place of a repository leads wherever the agent wanted.
+    // A symlink in place of a repository leads wherever the agent wanted.
     Ok(repositories
         .filter(|path| files::is_directory(path))
         .collect())
 }
 
-/// The objects in them, which whoever works in the sandbox borrows.
+/// Their object directories, from which the sandbox borrows.
 pub(crate) fn list_set_aside_objects(sandbox: &Sandbox) -> Result<Vec<PathBuf>, SandboxError> {
     let repositories = list_set_aside_repositories(sandbox)?.into_iter();
     let objects = repositories.map(|path| path.join("objects"));
     Ok(objects.filter(|path| files::is_directory(path)).collect())
 }
 
-/// Exchanges two paths; the second may be absent.
+/// Exchanges two paths atomically; the second may be missing.
 fn exchange_paths(one: &Path, other: &Path) -> Result<(), SandboxError> {
     if std::fs::symlink_metadata(other).is_err() {
         return std::fs::rename(one, other).while_being("moved", one);
@@ -214,7 +221,7 @@ fn exchange_paths(one: &Path, other: &Path) -> Result<(), SandboxError> {
     exchanged.while_being("exchanged", other)
 }
 
-/// Copies what is data of an agent's repository: where it is, its refs and their history, its index.
+/// Copies the data of an agent's repository: HEAD, refs, reflogs and index.
 fn copy_repository_data(
     agent_git_dir: &Path,
     clean_git_dir: &Path,
@@ -248,7 +255,7 @@ fn copy_repository_data(
     if !inspector.has_safe_index_paths(agent_git_dir)? {
         return Ok(());
     }
-    // git may keep most of an index in a file beside it.
+    // With a split index, most entries are in a shared file beside it.
     let names = list_entries(agent_git_dir)?
         .into_iter()
         .map(|(name, _)| name);
@@ -264,14 +271,14 @@ fn copy_repository_data(
     Ok(())
 }
 
-/// Is this what git writes for a ref?
+/// Is this the content of a ref file?
 fn is_ref_content(content: &[u8]) -> bool {
     let text = content.trim_ascii_end();
     let is_hash = matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
     is_hash || text.starts_with(b"ref: refs/")
 }
 
-/// Copies the plain files below a directory that look right.
+/// Copies the regular files below a directory that have valid content.
 fn copy_matching_files(
     from: &Path,
     to: &Path,
@@ -296,7 +303,7 @@ fn copy_matching_files(
                     continue;
                 };
                 let place = to.join(&directory);
-                std::fs::create_dir_all(&place).while_being("made", &place)?;
+                std::fs::create_dir_all(&place).while_being("created", &place)?;
                 write_file(&to.join(&path), &content)?;
             }
         }
@@ -308,7 +315,7 @@ fn write_file(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     std::fs::write(path, content).while_being("written", path)
 }
 
-/// A plain file that is not too large; a link is not followed.
+/// Reads a regular file; `None` if it is too large or something else. Does not follow symlinks.
 pub(crate) fn read_regular_file(
     path: &Path,
     max_bytes: u64,
@@ -318,11 +325,11 @@ pub(crate) fn read_regular_file(
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {
         return Ok(None);
     };
-    let is_plain = |file: &File| {
+    let is_regular = |file: &File| {
         let metadata = file.metadata();
         metadata.is_ok_and(|metadata| metadata.is_file() && metadata.len() <= max_bytes)
     };
-    if !is_plain(&file) {
+    if !is_regular(&file) {
         return Ok(None);
     }
     let mut content = Vec::new();
@@ -332,7 +339,8 @@ pub(crate) fn read_regular_file(
     Ok(Some(content))
 }
 
-/// What is in a directory, links not followed. One that an agent closed is opened: it is the person's.
+/// Lists a directory without following symlinks. An agent may have removed permissions; they are
+/// restored, because the directory belongs to the user.
 fn list_entries(
     directory: &Path,
 ) -> Result<Vec<(std::ffi::OsString, std::fs::FileType)>, SandboxError> {
@@ -350,12 +358,12 @@ fn list_entries(
     Ok(found)
 }
 
-/// Looks at repositories of an agent's before a person runs git in them.
+/// Checks an agent's repositories before a person runs git in them.
 struct RepositoryInspector<'a> {
     vault: &'a Vault,
-    /// The object format of the sandbox.
+    /// The object format of the sandbox's repository.
     format: &'a str,
-    /// The sandbox.
+    /// The sandbox's working tree.
     root: &'a Path,
 }
 
@@ -368,7 +376,7 @@ impl<'a> RepositoryInspector<'a> {
         }
     }
 
-    /// Sets the `.git` of every repository below a sandbox aside in which something could run.
+    /// Sets aside the `.git` of every nested repository in which something could run.
     fn set_aside_unsafe_nested(
         &self,
         aside: &Path,
@@ -384,11 +392,11 @@ impl<'a> RepositoryInspector<'a> {
             if seen > MAX_SCANNED_ENTRIES {
                 return Err(SandboxError::UnusableLocation {
                     path: root.to_owned(),
-                    why: "has too many files to look through for repositories".to_owned(),
-                    hint: "Look at its changes instead: planwright diff ID".to_owned(),
+                    why: "has too many files to search for nested repositories".to_owned(),
+                    hint: "View its changes instead: planwright diff ID".to_owned(),
                 });
             }
-            // Of any kind: git follows links here.
+            // Any file type: git follows symlinks here.
             let has = |name: &str| listed.iter().any(|(one, _)| one == name);
             let below = || {
                 directory
@@ -404,7 +412,7 @@ impl<'a> RepositoryInspector<'a> {
                 return Err(SandboxError::UnusableLocation {
                     path: root.to_owned(),
                     why: "has too many directories that git takes for bare repositories".to_owned(),
-                    hint: "Look at its changes instead: planwright diff ID".to_owned(),
+                    hint: "View its changes instead: planwright diff ID".to_owned(),
                 });
             }
             for (name, kind) in &listed {
@@ -429,7 +437,7 @@ impl<'a> RepositoryInspector<'a> {
         Ok(remarks)
     }
 
-    /// Can nothing in the repository that this `.git` stands for run?
+    /// Is the repository behind this `.git` file or directory inert?
     fn is_harmless_git_entry(
         &self,
         git: &Path,
@@ -442,7 +450,7 @@ impl<'a> RepositoryInspector<'a> {
         if !kind.is_file() || !keeps_modules {
             return Ok(false);
         }
-        // A submodule's: its repository is with those that were looked at.
+        // A submodule: its repository was checked with the other modules.
         let content = read_regular_file(git, MAX_CONFIG_BYTES)?.unwrap_or_default();
         let Some(target) = content.strip_prefix(b"gitdir: ") else {
             return Ok(false);
@@ -455,8 +463,8 @@ impl<'a> RepositoryInspector<'a> {
             && self.is_repository_inert(&target, &target)?)
     }
 
-    /// Are all repositories below this directory inert, once it is at that place? One that leads elsewhere by a link is
-    /// not.
+    /// Will all repositories below this directory be inert at their final path? A symlink makes
+    /// them unsafe.
     fn are_modules_inert(&self, modules: &Path, place: &Path) -> Result<bool, SandboxError> {
         let mut directories = vec![modules.to_owned()];
         let mut seen = 0;
@@ -482,8 +490,8 @@ impl<'a> RepositoryInspector<'a> {
         Ok(true)
     }
 
-    /// Does nothing in this repository, once it is at that place, make git run anything or write outside of the sandbox?
-    /// Only what is known to be harmless is taken for that.
+    /// Can git run in this repository, at its final path, without executing anything or writing
+    /// outside of the sandbox? Anything not known to be harmless counts as unsafe.
     fn is_repository_inert(&self, repository: &Path, place: &Path) -> Result<bool, SandboxError> {
         const UNSAFE_ENTRIES: &[&str] = &[
             "config.worktree",
@@ -527,8 +535,8 @@ impl<'a> RepositoryInspector<'a> {
         }
     }
 
-    /// Does the index of a repository name only paths that can be in a tree? git believes the names in an index, and
-    /// writes files by them: into `.git`, or outside.
+    /// Does the index have only valid tree paths? git trusts the names in an index and writes files
+    /// to them, even into `.git` or outside of the working tree.
     fn has_safe_index_paths(&self, repository: &Path) -> Result<bool, SandboxError> {
         if std::fs::symlink_metadata(repository.join("index")).is_err() {
             return Ok(true);
@@ -538,7 +546,7 @@ impl<'a> RepositoryInspector<'a> {
         Ok(listed.is_some_and(|listed| listed.iter().all(is_safe)))
     }
 
-    /// Is this a directory of the sandbox, no part of a repository, and reached without a link?
+    /// Is this a directory of the sandbox, outside of any repository, reached without a symlink?
     fn is_inside_sandbox(&self, directory: &Path) -> bool {
         let directory = normalize_path(directory);
         let Ok(below) = directory.strip_prefix(normalize_path(self.root)) else {
@@ -557,7 +565,7 @@ fn extension_text(path: &Path) -> String {
     extension.to_string_lossy().into_owned()
 }
 
-/// A path without steps upwards, as it is written.
+/// Resolves `..` and `.` textually.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut normalized = PathBuf::new();
     for component in path.components() {
@@ -574,8 +582,8 @@ fn normalize_path(path: &Path) -> PathBuf {
     normalized
 }
 
-/// Does a configuration say only what is known to run nothing? Read strictly: what git might understand otherwise
-/// is not taken for harmless.
+/// Does a configuration contain only settings that are known to run nothing? Parses strictly: a
+/// line that git might read differently is unsafe.
 fn is_inert_config(text: &str, is_inside: &dyn Fn(&str) -> bool) -> bool {
     let mut section = String::new();
     for line in text.lines() {
@@ -591,7 +599,7 @@ fn is_inert_config(text: &str, is_inside: &dyn Fn(&str) -> bool) -> bool {
                 .split([' ', '\t', '"', '.'])
                 .next()
                 .unwrap_or_default();
-            // git ends a header at the first bracket, and goes on reading the line.
+            // git ends a header at the first bracket and parses the rest of the line.
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
             if name.is_empty() || !name.chars().all(is_name) {
                 return false;
@@ -635,7 +643,7 @@ fn is_inert_setting(section: &str, key: &str, value: &str) -> bool {
         | ("branch", "remote" | "merge")
         | ("submodule", "active")
         | ("user", "name" | "email") => true,
-        // A transport helper is a program.
+        // A transport helper is a program that git runs.
         ("remote" | "submodule", "url") => !value.contains("::") && !value.starts_with('-'),
         _ => false,
     }
@@ -646,7 +654,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_is_inert_only_if_every_line_is_known_to_be() {
+    fn config_is_inert_only_if_every_line_is_known() {
         let clone = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
                      \tworktree = ../../../lib\n[remote \"origin\"]\n\turl = https://example.org/lib.git\n\
                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\
@@ -682,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn refs_are_hashes_or_names_of_refs() {
+    fn ref_content_is_a_hash_or_a_ref_name() {
         assert!(is_ref_content(format!("{}\n", "a".repeat(40)).as_bytes()));
         assert!(is_ref_content(b"ref: refs/heads/main\n"));
         assert!(!is_ref_content(b"gitdir: elsewhere\n"));

@@ -1,9 +1,10 @@
-//! Presence: a process that works signs in by holding a lock, and whoever finds the lock free knows
-//! that it is gone. The system lets go of the lock however the process ends.
+//! Process presence: a running process holds a file lock under its name. If the lock is free, the
+//! process is gone, because the system releases the lock however the process ends.
 //!
-//! The file of one that was killed stays: it is the proof that what it held can be taken over at once. Whoever signs
-//! in notes of such files that they were found, and removes them a day after that, when no lease of theirs runs any
-//! more. A file is removed only by who holds its lock, and a lock counts only while its file is still in its place.
+//! The file of a killed process stays, as proof that its leases can be taken over at once. A
+//! process that registers marks such files as gone and removes them a day later, when none of their
+//! leases can still be valid. Only a process that holds the lock removes a file, and a lock counts
+//! only while its file is still at its path.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -21,47 +22,46 @@ use crate::error::FileErrorContext;
 use crate::files;
 use crate::sandboxes::Sandboxes;
 
-/// How long it is remembered that somebody is gone, from when it was noticed.
+/// How long the file of a process is kept after it was found to be gone.
 const GONE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Whoever only looks at a file holds its lock for a moment. Signing in waits for that, and for no more.
+/// How long registering waits for processes that only check a file; they hold its lock briefly.
 const PRESENCE_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the file of somebody says that signed in.
+/// Content of the file of a running process.
 const PRESENT_CONTENT: &[u8] = b"here\n";
 
-/// What it says once somebody noticed that they are gone; it was last written then.
+/// Content of the file once the process was found to be gone; the modification time says when.
 const GONE_CONTENT: &[u8] = b"gone\n";
 
-/// Somebody is here as long as this lives.
+/// This process is registered as running until this is dropped.
 #[derive(Debug)]
 pub struct ProcessPresence {
     lock: File,
     path: PathBuf,
-    /// The file stays, so that whatever was not given back can be taken over at once.
+    /// Keep the file, so that leases that were not released can be taken over at once.
     keeps_file: bool,
 }
 
 impl ProcessPresence {
-    /// Ends as a killed process does: whatever it could not give back is taken over at once.
+    /// Ends like a killed process: leases that it could not release are taken over at once.
     pub fn end_keeping_file(mut self) {
         self.keeps_file = true;
     }
 }
 
 impl Sandboxes {
-    /// Signs in under a name that nobody else on this host uses.
+    /// Registers this process under a name that is unique on this host.
     pub fn register_presence(&self, owner: &str) -> Result<ProcessPresence, SandboxError> {
         let path = self.presence_path(owner);
         let directory = self.home().join("present");
         self.make_home_directory(&directory)?;
         let lock = open_locked(&path)?;
-        let stays = false;
         let presence = ProcessPresence {
             lock,
             path,
-            keeps_file: stays,
+            keeps_file: false,
         };
         let written = overwrite_file(&presence.lock, PRESENT_CONTENT)
             .while_being("written", &presence.path)?;
@@ -69,8 +69,8 @@ impl Sandboxes {
         Ok(presence)
     }
 
-    /// Does the process that signed in under this name still run? Only looks. Unknown if it never signed in, or ended
-    /// long ago.
+    /// Is the process with this name still running? Read-only. `Unknown` if it never registered, or
+    /// ended long ago.
     pub fn check_liveness(&self, owner: &str) -> Result<HolderLiveness, SandboxError> {
         let path = self.presence_path(owner);
         loop {
@@ -80,10 +80,11 @@ impl Sandboxes {
                 Err(error) => return Err(error).while_being("opened", &path),
             };
             match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
-                Ok(()) if is_same_file_at(&lock, &path).while_being("looked at", &path)? => {
+                Ok(()) if is_same_file_at(&lock, &path).while_being("inspected", &path)? => {
                     return Ok(HolderLiveness::Ended);
                 }
-                // Forgotten or left meanwhile, and perhaps somebody else's by now.
+                // The file was removed in the meantime, and may have been created again by another
+                // process.
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(HolderLiveness::Running),
                 Err(error) => return Err(error).while_being("locked", &path),
@@ -99,7 +100,7 @@ impl Sandboxes {
 
 impl Drop for ProcessPresence {
     fn drop(&mut self) {
-        // While the lock is still held, so that nobody takes the name's absence for a death.
+        // While the lock is still held: a file without a lock means that the process died.
         if !self.keeps_file {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -107,20 +108,20 @@ impl Drop for ProcessPresence {
     }
 }
 
-/// The file in this place, made if it is missing, with its lock.
+/// Opens or creates the file at this path and locks it.
 fn open_locked(path: &Path) -> Result<File, SandboxError> {
     let began = Instant::now();
     loop {
         let mut options = OpenOptions::new();
-        // What it says is written once it is ours.
+        // The content is written after the lock is acquired.
         let options = options.read(true).write(true).create(true).truncate(false);
         let options = options.mode(0o600);
-        let lock = options.open(path).while_being("made", path)?;
+        let lock = options.open(path).while_being("created", path)?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) if is_same_file_at(&lock, path).while_being("looked at", path)? => {
+            Ok(()) if is_same_file_at(&lock, path).while_being("inspected", path)? => {
                 return Ok(lock);
             }
-            // Whoever forgot who was here before removed it under our hands.
+            // Another process expired the old file between opening and locking it.
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < PRESENCE_LOCK_TIMEOUT => {
                 std::thread::sleep(LOCK_RETRY_INTERVAL);
@@ -130,7 +131,8 @@ fn open_locked(path: &Path) -> Result<File, SandboxError> {
     }
 }
 
-/// Notes who is gone, and forgets who is for long. What cannot be tidied up now is left to who signs in next.
+/// Marks the files of processes that are gone, and removes old ones. Ignores errors: the next
+/// process that registers tries again.
 fn expire_gone_files(directory: &Path, now: SystemTime) {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return;
@@ -142,7 +144,8 @@ fn expire_gone_files(directory: &Path, now: SystemTime) {
 
 fn expire_if_gone(path: &Path, now: SystemTime) -> std::io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    // Shared with everybody who looks, to whom it must not seem that somebody is here.
+    // A shared lock: to a process that checks liveness, an exclusive one would look like a running
+    // process.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared)?;
     let mut content = Vec::new();
     file.read_to_end(&mut content)?;
@@ -150,11 +153,12 @@ fn expire_if_gone(path: &Path, now: SystemTime) -> std::io::Result<()> {
         return overwrite_file(&file, GONE_CONTENT).map(drop);
     }
     let noticed_at = file.metadata()?.modified()?;
-    // A clock that was set back makes it stay for longer.
+    // If the clock was set back, the file stays longer.
     if now.duration_since(noticed_at).unwrap_or_default() < GONE_RETENTION {
         return Ok(());
     }
-    // For a moment between the two locks it is nobody's: whoever signed in then has it locked or has written to it.
+    // Between the two locks the file is unlocked. A process that registered then has it locked or
+    // has written to it.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     if file.metadata()?.modified()? == noticed_at && is_same_file_at(&file, path)? {
         std::fs::remove_file(path)?;
@@ -162,17 +166,19 @@ fn expire_if_gone(path: &Path, now: SystemTime) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Is this the file that is found there?
+/// Is this open file still the one at this path?
 fn is_same_file_at(file: &File, path: &Path) -> std::io::Result<bool> {
-    let here = file.metadata()?;
+    let open_file = file.metadata()?;
     match std::fs::symlink_metadata(path) {
-        Ok(there) => Ok((here.dev(), here.ino()) == (there.dev(), there.ino())),
+        Ok(file_at_path) => {
+            Ok((open_file.dev(), open_file.ino()) == (file_at_path.dev(), file_at_path.ino()))
+        }
         Err(error) if files::is_not_found(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Has the file say this and nothing else. The moment at which it does, by the clock of its file system.
+/// Replaces the content and returns the modification time, by the clock of the file system.
 fn overwrite_file(mut file: &File, text: &[u8]) -> std::io::Result<SystemTime> {
     file.set_len(0)?;
     file.rewind()?;

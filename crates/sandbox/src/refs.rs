@@ -1,4 +1,4 @@
-//! The refs of ours in the user's repository, and the fence that every change of a ref verifies.
+//! The engine's refs in the user's repository, and the fence that every ref update verifies.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use plan::{Epoch, PlanId};
 use crate::git::{self, GitCommand, run_both};
 use crate::{ObjectId, SandboxError};
 
-/// Where everything of ours is.
+/// The prefix of all the engine's refs.
 pub(crate) const REF_ROOT: &str = "refs/planwright/";
 
-/// How often, and with which pause, a fence is voided that a git has locked.
+/// How often, and with which pause, voiding a fence is retried while another git has it locked.
 const MAX_VOID_ATTEMPTS: u32 = 40;
 const VOID_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Keeps what a plan started from.
+/// Keeps the base commit of a plan.
 pub(crate) fn base_ref(plan_id: PlanId, dir_name: &str) -> String {
     format!("{REF_ROOT}base/{plan_id}/{dir_name}")
 }
 
-/// Keeps what is about to land.
+/// Keeps the commit that is about to land.
 pub(crate) fn pin_ref(plan_id: PlanId, dir_name: &str) -> String {
     format!("{REF_ROOT}pin/{plan_id}/{dir_name}")
 }
 
-/// Says that a change landed in the working tree alone.
+/// Marks that a plan landed in the working tree only, without a commit.
 pub(crate) fn landed_ref(plan_id: PlanId, dir_name: &str) -> String {
     format!("{REF_ROOT}landed/{plan_id}/{dir_name}")
 }
@@ -34,32 +34,36 @@ pub(crate) fn rescue_ref(plan_id: PlanId, dir_name: &str) -> String {
     format!("{REF_ROOT}rescue/{plan_id}/{dir_name}")
 }
 
-/// Keeps work of an earlier holder that did not land. No room's name ends in a plus and a number.
-pub(crate) fn older_rescue_ref(plan_id: PlanId, dir_name: &str, made_by: Epoch) -> String {
-    format!("{REF_ROOT}rescue/{plan_id}/{dir_name}+{made_by}")
+/// Keeps work of an earlier holder that did not land. Sandbox names do not end in a plus and a
+/// number, so the names cannot collide.
+pub(crate) fn older_rescue_ref(plan_id: PlanId, dir_name: &str, creator_epoch: Epoch) -> String {
+    format!("{REF_ROOT}rescue/{plan_id}/{dir_name}+{creator_epoch}")
 }
 
-/// Keeps the refs that agents made for themselves. No room is called `agent`: each has a plus in its name.
+/// The prefix of refs that agents created. No sandbox is called `agent`, because every sandbox name
+/// contains a plus.
 pub(crate) fn agent_rescue_prefix(plan_id: PlanId, dir_name: &str) -> String {
     format!("{REF_ROOT}rescue/{plan_id}/agent/{dir_name}/")
 }
 
-/// Keeps one of them.
 pub(crate) fn agent_rescue_ref(
     plan_id: PlanId,
     dir_name: &str,
-    made_by: Epoch,
+    creator_epoch: Epoch,
     name: &str,
 ) -> String {
-    format!("{}{made_by}/{name}", agent_rescue_prefix(plan_id, dir_name))
+    format!(
+        "{}{creator_epoch}/{name}",
+        agent_rescue_prefix(plan_id, dir_name)
+    )
 }
 
-/// Says which holder's word counts.
+/// Holds the current epoch of a plan.
 fn fence_ref(plan_id: PlanId) -> String {
     format!("{REF_ROOT}fence/{plan_id}")
 }
 
-/// The right to change refs of a repository for a plan, as long as nobody newer came.
+/// The right to update refs of a repository for a plan, until a newer holder raises the fence.
 #[derive(Debug, Clone)]
 pub(crate) struct EpochFence {
     ref_name: String,
@@ -68,7 +72,7 @@ pub(crate) struct EpochFence {
 }
 
 impl EpochFence {
-    /// Moves the fence to this epoch, unless a newer one was here.
+    /// Raises the fence to this epoch; fails if a newer epoch raised it.
     pub fn raise_to_epoch(
         git: &GitCommand,
         plan_id: PlanId,
@@ -83,7 +87,7 @@ impl EpochFence {
         )
     }
 
-    /// The same, and what a ref points to once it is raised: nobody older moves it any more.
+    /// Raises the fence and reads a ref afterwards, when older holders can no longer move it.
     pub fn raise_and_read(
         git: &GitCommand,
         plan_id: PlanId,
@@ -95,7 +99,8 @@ impl EpochFence {
             .as_ref()
             .is_some_and(|mark| mark.content == fence_text(plan_id, epoch));
         let fence = Self::raise_from(git, plan_id, epoch, current_mark, None)?;
-        // Looked up after the fence, and so also after it had been raised.
+        // `seen` was read after the fence. If the fence had this epoch already, the value is safe
+        // to use; otherwise read it again.
         let seen = if was_raised {
             seen
         } else {
@@ -104,41 +109,49 @@ impl EpochFence {
         Ok((fence, seen))
     }
 
-    /// The same where it is hardly raised already: its mark is written without looking first.
+    /// Raises the fence without reading it first, which saves a git call when it is probably not
+    /// raised yet.
     pub fn raise_without_reading(
         git: &GitCommand,
         plan_id: PlanId,
         epoch: Epoch,
     ) -> Result<Self, SandboxError> {
         let name = fence_ref(plan_id);
-        let (there, mark) = run_both(
+        let (found_mark, mark) = run_both(
             || read_fence_mark(git, &name),
             || write_fence_mark(git, plan_id, epoch),
         );
-        Self::raise_from(git, plan_id, epoch, there?, Some(mark?))
+        Self::raise_from(git, plan_id, epoch, found_mark?, Some(mark?))
     }
 
-    /// Makes the fence another than whoever raised it knows, for a holder that is gone: a git that it
-    /// started, and that nobody waits for any more, changes no ref after this. The epoch stays, so that
-    /// whoever goes on with the plan may raise it as before.
+    /// Replaces the fence's mark, for a holder that is gone. A git process that it started, and
+    /// that may still run, can then no longer update refs. The epoch stays the same, so the next
+    /// holder can raise the fence as usual.
     pub fn invalidate(git: &GitCommand, plan_id: PlanId) -> Result<(), SandboxError> {
         let name = fence_ref(plan_id);
         let mut last_stderr = String::new();
-        // A git that is changing refs at this moment has it locked, and is done soon.
+        // A git that is updating refs right now has the fence locked, but only briefly.
         for _ in 0..MAX_VOID_ATTEMPTS {
-            let Some(there) = read_fence_mark(git, &name)? else {
+            let Some(found_mark) = read_fence_mark(git, &name)? else {
                 return Ok(());
             };
-            let epoch = parse_fence_epoch(&there.content)?;
-            let other = format!("planwright {plan_id} void {} epoch {epoch}\n", there.id);
+            let epoch = parse_fence_epoch(&found_mark.content)?;
+            let void_mark = format!(
+                "planwright {plan_id} void {} epoch {epoch}\n",
+                found_mark.id
+            );
             let hash = ["hash-object", "-w", "--stdin"];
-            let other = run_for_object_id(git, &hash, other.as_bytes())?;
-            let answered =
-                git.try_run(&["update-ref", &name, other.as_str(), there.id.as_str()])?;
-            if answered.exit_code == 0 {
+            let void_mark = run_for_object_id(git, &hash, void_mark.as_bytes())?;
+            let output = git.try_run(&[
+                "update-ref",
+                &name,
+                void_mark.as_str(),
+                found_mark.id.as_str(),
+            ])?;
+            if output.exit_code == 0 {
                 return Ok(());
             }
-            last_stderr = answered.stderr;
+            last_stderr = output.stderr;
             std::thread::sleep(VOID_RETRY_DELAY);
         }
         Err(git::git_error(&["update-ref"], &last_stderr))
@@ -152,11 +165,11 @@ impl EpochFence {
         mut written: Option<ObjectId>,
     ) -> Result<Self, SandboxError> {
         let name = fence_ref(plan_id);
-        // Another holder may be raising it at the same moment; whoever loses looks again.
+        // Another holder may raise the fence at the same moment. The loser reads it again.
         let mut last_stderr = String::new();
         for _ in 0..8 {
-            if let Some(FenceMark { id, content: said }) = &current_mark {
-                if *said == fence_text(plan_id, epoch) {
+            if let Some(FenceMark { id, content }) = &current_mark {
+                if *content == fence_text(plan_id, epoch) {
                     let mark = id.clone();
                     return Ok(Self {
                         ref_name: name,
@@ -164,7 +177,7 @@ impl EpochFence {
                         epoch,
                     });
                 }
-                let current = parse_fence_epoch(said)?;
+                let current = parse_fence_epoch(content)?;
                 if current > epoch.0 {
                     return Err(SandboxError::FencedByNewerHolder {
                         given: epoch.0,
@@ -176,16 +189,16 @@ impl EpochFence {
                 Some(mark) => mark,
                 None => write_fence_mark(git, plan_id, epoch)?,
             };
-            let old = current_mark.map_or_else(|| mark.null_id(), |there| there.id);
-            let answered = git.try_run(&["update-ref", &name, mark.as_str(), old.as_str()])?;
-            if answered.exit_code == 0 {
+            let old = current_mark.map_or_else(|| mark.null_id(), |found_mark| found_mark.id);
+            let output = git.try_run(&["update-ref", &name, mark.as_str(), old.as_str()])?;
+            if output.exit_code == 0 {
                 return Ok(Self {
                     ref_name: name,
                     mark_id: mark,
                     epoch,
                 });
             }
-            last_stderr = answered.stderr;
+            last_stderr = output.stderr;
             current_mark = read_fence_mark(git, &name)?;
         }
         Err(match git::find_lock_path(&last_stderr) {
@@ -194,13 +207,15 @@ impl EpochFence {
         })
     }
 
-    /// Changes refs in one transaction that fails if the fence is not ours any more.
+    /// Updates refs in one transaction that fails if the fence has changed.
     pub fn update_refs(
         &self,
         git: &GitCommand,
         message: &str,
         changes: &[RefChange],
     ) -> Result<(), SandboxError> {
+        // git verifies the fence and updates the refs in one transaction. So a holder that was
+        // replaced cannot act between a check and an update.
         let mut script = b"start\0".to_vec();
         script.extend(format!("verify {}\0{}\0", self.ref_name, self.mark_id).bytes());
         for change in changes {
@@ -215,14 +230,14 @@ impl EpochFence {
             "--stdin",
             "-z",
         ];
-        let answered = git.try_run_with_input(&arguments, &script)?;
-        if answered.exit_code == 0 {
+        let output = git.try_run_with_input(&arguments, &script)?;
+        if output.exit_code == 0 {
             return Ok(());
         }
-        Err(self.diagnose_refusal(git, changes, &answered.stderr)?)
+        Err(self.diagnose_refusal(git, changes, &output.stderr)?)
     }
 
-    /// Takes the fence down, with whatever else is no longer needed.
+    /// Removes the fence and refs that are no longer needed.
     pub fn remove_with_refs(self, git: &GitCommand, refs: &[String]) -> Result<(), SandboxError> {
         let mut script = Vec::new();
         for name in refs {
@@ -233,7 +248,7 @@ impl EpochFence {
             .map(drop)
     }
 
-    /// Looks why git refused: fenced, moved or locked.
+    /// Finds out why git refused: fenced, moved or locked.
     fn diagnose_refusal(
         &self,
         git: &GitCommand,
@@ -266,25 +281,16 @@ impl EpochFence {
     }
 }
 
-/// One change of a ref.
 #[derive(Debug, Clone)]
 pub(crate) enum RefChange {
-    /// From `old` (nothing: it must not exist) to `new`.
+    /// From `old` (the null id: it must not exist) to `new`.
     Move {
-        /// Which.
         name: String,
-        /// To.
         new: ObjectId,
-        /// From.
         old: ObjectId,
     },
-    /// To `new`, wherever it was.
-    Set {
-        /// Which.
-        name: String,
-        /// To.
-        new: ObjectId,
-    },
+    /// To `new`, whatever it is now.
+    Set { name: String, new: ObjectId },
 }
 
 impl RefChange {
@@ -296,17 +302,16 @@ impl RefChange {
     }
 }
 
-/// What a ref points to, if it is there.
+/// Resolves a revision; `None` if it does not exist.
 pub(crate) fn resolve_name(git: &GitCommand, name: &str) -> Result<Option<ObjectId>, SandboxError> {
-    let answered = git.try_run(&["rev-parse", "--verify", "--quiet", "--end-of-options", name])?;
-    Ok(std::str::from_utf8(&answered.stdout)
+    let output = git.try_run(&["rev-parse", "--verify", "--quiet", "--end-of-options", name])?;
+    Ok(std::str::from_utf8(&output.stdout)
         .ok()
         .and_then(|text| text.trim().parse().ok())
-        .filter(|_| answered.exit_code == 0))
+        .filter(|_| output.exit_code == 0))
 }
 
-/// The objects that several names stand for, each if it is there; asked at once, because starting
-/// git takes longer than answering.
+/// Resolves several revisions in one call, because starting git takes most of the time.
 pub(crate) fn resolve_names<const N: usize>(
     git: &GitCommand,
     names: [&str; N],
@@ -318,7 +323,7 @@ pub(crate) fn resolve_names<const N: usize>(
     Ok(names.map(|_| lines.next().and_then(|line| line.parse().ok())))
 }
 
-/// The hash of the object that git answers with.
+/// Runs git and parses its output as one object id.
 pub(crate) fn run_for_object_id(
     git: &GitCommand,
     arguments: &[&str],
@@ -328,11 +333,11 @@ pub(crate) fn run_for_object_id(
     let text = String::from_utf8_lossy(&output);
     text.trim().parse().map_err(|_| SandboxError::GitFailed {
         command: arguments[0].to_owned(),
-        said: format!("it answered `{}`", text.trim()),
+        said: format!("unexpected output `{}`", text.trim()),
     })
 }
 
-/// What the fence of a holder says.
+/// The content of a fence's mark.
 fn fence_text(plan_id: PlanId, epoch: Epoch) -> String {
     format!("planwright {plan_id} epoch {epoch}\n")
 }
@@ -346,19 +351,18 @@ fn write_fence_mark(
     run_for_object_id(git, &["hash-object", "-w", "--stdin"], text.as_bytes())
 }
 
-/// What a fence points to.
+/// The blob that a fence points to.
 struct FenceMark {
     id: ObjectId,
     content: String,
 }
 
-/// The mark of a fence, if there is one.
 fn read_fence_mark(git: &GitCommand, name: &str) -> Result<Option<FenceMark>, SandboxError> {
     let output = git.run_with_input(&["cat-file", "--batch"], format!("{name}\n").as_bytes())?;
     Ok(parse_fence_mark(&String::from_utf8_lossy(&output)).0)
 }
 
-/// The same, and then what another ref points to, asked at once.
+/// Reads a fence's mark and then another ref, in one call.
 fn read_mark_and_ref(
     git: &GitCommand,
     fence: &str,
@@ -371,25 +375,24 @@ fn read_mark_and_ref(
     Ok((mark, parse_leading_object_id(rest)))
 }
 
-/// The mark at the beginning of git's answer, and what comes after it.
+/// Parses a mark at the start of git's output; returns the rest of the output.
 fn parse_fence_mark(answer: &str) -> (Option<FenceMark>, &str) {
     let Some((head, rest)) = answer.split_once('\n') else {
         return (None, "");
     };
     let size = head.rsplit(' ').next().and_then(|size| size.parse().ok());
-    let (Some(id), Some((said, rest))) = (
+    let (Some(id), Some((content, rest))) = (
         parse_leading_object_id(head),
         size.and_then(|size| rest.split_at_checked(size)),
     ) else {
         return (None, rest);
     };
-    // git ends the content with a line break of its own.
+    // git adds a line break after the content.
     let rest = rest.strip_prefix('\n').unwrap_or(rest);
-    let said = said.to_owned();
-    (Some(FenceMark { id, content: said }), rest)
+    let content = content.to_owned();
+    (Some(FenceMark { id, content }), rest)
 }
 
-/// The object that a line of git's begins with.
 fn parse_leading_object_id(line: &str) -> Option<ObjectId> {
     line.split([' ', '\n']).next()?.parse().ok()
 }
@@ -402,6 +405,6 @@ fn parse_fence_epoch(content: &str) -> Result<u64, SandboxError> {
         .and_then(|epoch| epoch.parse().ok())
         .ok_or_else(|| SandboxError::GitFailed {
             command: "cat-file".to_owned(),
-            said: format!("the fence says `{content}`"),
+            said: format!("unexpected fence content `{content}`"),
         })
 }

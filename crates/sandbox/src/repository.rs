@@ -1,5 +1,4 @@
-//! The user's repository: what it is, where it is checked out, and what stands in the way of
-//! changing it. Looking changes nothing in it.
+//! The user's repository: its paths, its checkouts and what prevents landing in it. Read-only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,7 +12,7 @@ use crate::error::FileErrorContext;
 use crate::git::{self, GitCommand, GitEnv, run_both};
 use crate::{ObjectId, SandboxError, files, refs};
 
-/// A repository of the user's, or the one we keep for a directory of theirs.
+/// A repository of the user, or the one the engine keeps for a directory.
 #[derive(Debug, Clone)]
 pub struct Repository {
     git_env: GitEnv,
@@ -25,36 +24,34 @@ pub struct Repository {
     user_config: UserGitConfig,
 }
 
-/// What files look like in their working tree, and who they are, is for the person to say; nothing
-/// else of their global configuration is taken.
+/// The settings that are taken from the user's global configuration: line endings and identity.
+/// Nothing else is.
 #[derive(Debug, Clone, Default)]
 struct UserGitConfig {
     conversions: Vec<String>,
     identity: Option<(String, String)>,
 }
 
-/// A working tree with a branch checked out.
 #[derive(Debug, Clone)]
 pub(crate) struct UserCheckout {
-    /// The files.
     pub work_tree: PathBuf,
-    /// What is private to this checkout: index, HEAD, operations in progress.
+    /// The git directory of this checkout: index, HEAD, operations in progress.
     pub git_dir: PathBuf,
-    /// The full name of the branch; nothing if HEAD is detached.
+    /// The full ref name; `None` if HEAD is detached.
     pub branch: Option<String>,
 }
 
-/// What stands in the way of landing, without anything having been changed.
+/// Why a landing cannot start. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LandingObstacle {
-    /// The person has edits in paths the change touches.
+    /// The user has uncommitted edits in paths that the landing changes.
     LocalEdits(Vec<TreePath>),
-    /// A merge, rebase, bisect or the like is in progress.
+    /// A merge, rebase, bisect or similar operation is in progress.
     InProgress(&'static str),
 }
 
 impl Repository {
-    /// Looks at the repository that this path belongs to.
+    /// Opens the repository that contains this path.
     pub fn open(git_env: &GitEnv, path: &Path) -> Result<Self, SandboxError> {
         refuse_line_breaks(path)?;
         let as_user = GitCommand::discover_from(git_env, path).with_user_config();
@@ -67,23 +64,23 @@ impl Repository {
             "--show-object-format",
             "--show-toplevel",
         ];
-        let (answered, theirs) = run_both(
+        let (output, user_config) = run_both(
             || as_user.try_run(&arguments),
             || UserGitConfig::read(&as_user),
         );
-        let (mut answered, theirs) = (answered?, theirs?);
-        if answered.exit_code != 0 {
-            // Where there are no files, git refuses to say where they are.
-            answered = as_user.try_run(&arguments[..arguments.len() - 1])?;
+        let (mut output, user_config) = (output?, user_config?);
+        if output.exit_code != 0 {
+            // Without a working tree, `--show-toplevel` fails.
+            output = as_user.try_run(&arguments[..arguments.len() - 1])?;
         }
-        if answered.exit_code != 0 {
-            return Err(not_a_repository_error(path, &answered.stderr));
+        if output.exit_code != 0 {
+            return Err(not_a_repository_error(path, &output.stderr));
         }
-        let lines: Vec<&[u8]> = answered.stdout.split(|byte| *byte == b'\n').collect();
+        let lines: Vec<&[u8]> = output.stdout.split(|byte| *byte == b'\n').collect();
         let &[git_dir, common_dir, inside, format, ref top @ ..] = lines.as_slice() else {
             return Err(not_a_repository_error(
                 path,
-                "git's answer is not understood",
+                "unexpected output of git rev-parse",
             ));
         };
         let top = top.join(&b'\n');
@@ -96,26 +93,26 @@ impl Repository {
             common_dir: path_from_bytes(common_dir),
             work_tree,
             object_format: String::from_utf8_lossy(format).into_owned(),
-            user_config: theirs,
+            user_config,
         })
     }
 
-    /// Where it was registered.
+    /// The path it was registered with.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The files, unless it is bare.
+    /// `None` if it is bare.
     pub fn work_tree(&self) -> Option<&Path> {
         self.work_tree.as_deref()
     }
 
-    /// What all its checkouts share.
+    /// The git directory that all checkouts share.
     pub(crate) fn common_dir(&self) -> &Path {
         &self.common_dir
     }
 
-    /// What is private to the checkout at its path.
+    /// The git directory of the checkout at its path.
     pub(crate) fn git_dir(&self) -> &Path {
         &self.git_dir
     }
@@ -125,7 +122,7 @@ impl Repository {
         &self.object_format
     }
 
-    /// Who lands: the name and address the person commits with, if they gave any.
+    /// The user's name and email address, if configured.
     pub(crate) fn identity(&self) -> Option<&(String, String)> {
         self.user_config.identity.as_ref()
     }
@@ -134,12 +131,12 @@ impl Repository {
         &self.git_env
     }
 
-    /// git on what all checkouts share.
+    /// git on the shared git directory.
     pub(crate) fn git(&self) -> GitCommand {
         GitCommand::at_git_dir(&self.git_env, &self.common_dir)
     }
 
-    /// git on one checkout, with this index; files are converted as the person has it.
+    /// git on one checkout, with this index and the user's line-ending settings.
     pub(crate) fn git_on_checkout(&self, checkout: &UserCheckout, index: &Path) -> GitCommand {
         GitCommand::at_git_dir(&self.git_env, &checkout.git_dir)
             .with_work_tree(&checkout.work_tree)
@@ -147,15 +144,14 @@ impl Repository {
             .with_index(index)
     }
 
-    /// The branch checked out at its path.
+    /// The branch checked out at the registered path.
     pub fn current_branch(&self) -> Result<Option<String>, SandboxError> {
         let git = GitCommand::at_git_dir(&self.git_env, &self.git_dir);
-        let answered = git.try_run(&["symbolic-ref", "--quiet", "HEAD"])?;
-        let name = String::from_utf8_lossy(&answered.stdout).trim().to_owned();
-        Ok(Some(name).filter(|name| answered.exit_code == 0 && !name.is_empty()))
+        let output = git.try_run(&["symbolic-ref", "--quiet", "HEAD"])?;
+        let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(Some(name).filter(|name| output.exit_code == 0 && !name.is_empty()))
     }
 
-    /// Which of these paths git ignores.
     pub fn filter_ignored_paths(&self, paths: &[&str]) -> Result<Vec<String>, SandboxError> {
         let Some(checkout) = self.own_checkout().filter(|_| !paths.is_empty()) else {
             return Ok(Vec::new());
@@ -164,18 +160,17 @@ impl Repository {
             .with_work_tree(&checkout.work_tree);
         let mut arguments = vec!["check-ignore", "-z", "--"];
         arguments.extend(paths);
-        // That none is ignored is an answer, too.
-        let answered = git.try_run(&arguments)?;
-        let text = String::from_utf8_lossy(&answered.stdout).into_owned();
+        // Exit code 1 means that none is ignored; the output is empty then.
+        let output = git.try_run(&arguments)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(text.split_terminator('\0').map(str::to_owned).collect())
     }
 
-    /// The commit a ref points to.
     pub fn tip(&self, target: &str) -> Result<Option<ObjectId>, SandboxError> {
         refs::resolve_name(&self.git(), &format!("{target}^{{commit}}"))
     }
 
-    /// The same, where it must be there.
+    /// Like [`Self::tip`], but a missing ref is an error.
     pub fn require_tip(&self, target: &str) -> Result<ObjectId, SandboxError> {
         self.tip(target)?.ok_or_else(|| SandboxError::NoBranch {
             path: self.path.clone(),
@@ -183,7 +178,7 @@ impl Repository {
         })
     }
 
-    /// Could there be a new branch of this name?
+    /// Checks that a branch of this name can be created.
     pub(crate) fn check_new_branch(&self, branch: &str) -> Result<(), SandboxError> {
         let git = self.git();
         let exists = |taken: &str| SandboxError::BranchExists {
@@ -196,7 +191,7 @@ impl Repository {
                 name: branch.to_owned(),
             });
         }
-        // What lies above or below it as well: git may keep refs as files in directories.
+        // Also the names above and below it: git may store refs as files in directories.
         let above = name.match_indices('/').map(|(end, _)| &name[..end]);
         for taken in above.skip(2).chain([name.as_str()]) {
             if refs::resolve_name(&git, taken)?.is_some() {
@@ -212,7 +207,7 @@ impl Repository {
         }
     }
 
-    /// Files with changes that are not committed, as a person would count them.
+    /// Files with uncommitted changes, including untracked files.
     pub fn list_uncommitted_paths(&self) -> Result<Vec<TreePath>, SandboxError> {
         let Some(work_tree) = &self.work_tree else {
             return Ok(Vec::new());
@@ -232,7 +227,7 @@ impl Repository {
             .collect()
     }
 
-    /// Everywhere it is checked out.
+    /// All checkouts of the repository that exist on disk.
     pub(crate) fn list_checkouts(&self) -> Result<Vec<UserCheckout>, SandboxError> {
         if let Some(only) = self.find_sole_checkout() {
             return Ok(vec![only]);
@@ -246,7 +241,7 @@ impl Repository {
                     self.main_checkout(listed)
                 } else {
                     UserCheckout {
-                        // Without it, what is there is not this checkout any more.
+                        // Without it, the directory is not this checkout any more.
                         git_dir: self.linked_git_dir(&listed).unwrap_or_default(),
                         work_tree: listed,
                         branch: None,
@@ -257,7 +252,7 @@ impl Repository {
             {
                 last.branch = Some(String::from_utf8_lossy(branch).into_owned());
             } else if line == b"bare" {
-                // Without files there is nothing to check out into.
+                // A bare repository has no working tree.
                 checkouts.pop();
             }
         }
@@ -265,25 +260,25 @@ impl Repository {
         Ok(checkouts)
     }
 
-    /// Its own checkout, where there can be no other and a branch is plainly checked out in it: that
-    /// can be seen without starting git.
+    /// The checkout at the registered path, if there are no others and it has a branch checked out.
+    /// Reads files only, because starting git is slow.
     fn find_sole_checkout(&self) -> Option<UserCheckout> {
         let alone = self.git_dir == self.common_dir && !self.common_dir.join("worktrees").exists();
         let own = self.own_checkout().filter(|_| alone)?;
-        // Of a directory we keep a repository for, nothing is checked out.
+        // The repository of a directory resource has no checkout.
         own.work_tree.join(".git").symlink_metadata().ok()?;
         let head = std::fs::read_to_string(own.git_dir.join("HEAD")).ok()?;
         let branch = head.strip_prefix("ref: ")?.trim_end();
-        // Where git keeps refs in another way than as files, this one stands for that.
-        let plain = branch.starts_with("refs/heads/") && branch != "refs/heads/.invalid";
-        plain.then(|| UserCheckout {
+        // `.invalid` is git's placeholder in repositories with reftable.
+        let is_branch = branch.starts_with("refs/heads/") && branch != "refs/heads/.invalid";
+        is_branch.then(|| UserCheckout {
             branch: Some(branch.to_owned()),
             ..own
         })
     }
 
-    /// The checkout that is not a linked one. Where its git directory does not lie in it, git lists
-    /// the git directory instead of the files.
+    /// The main checkout. If its git directory is elsewhere, git lists that instead of the working
+    /// tree.
     fn main_checkout(&self, listed: PathBuf) -> UserCheckout {
         let own = self.work_tree.clone();
         let own = own.filter(|_| self.git_dir == self.common_dir);
@@ -294,17 +289,18 @@ impl Repository {
         }
     }
 
-    /// The private directory of a linked checkout, as its `.git` file says, if it is one of ours.
+    /// The git directory of a linked checkout, from its `.git` file, if it belongs to this
+    /// repository.
     fn linked_git_dir(&self, work_tree: &Path) -> Option<PathBuf> {
         let file = std::fs::read(work_tree.join(".git")).ok()?;
         let path = file.strip_prefix(b"gitdir: ")?;
         let path = work_tree.join(path_from_bytes(path.strip_suffix(b"\n").unwrap_or(path)));
-        let above = path.canonicalize().ok()?;
+        let real_path = path.canonicalize().ok()?;
         let ours = self.common_dir.join("worktrees").canonicalize().ok()?;
-        (above.parent() == Some(ours.as_path())).then_some(path)
+        (real_path.parent() == Some(ours.as_path())).then_some(path)
     }
 
-    /// The checkout at the registered path, whatever branch it is on.
+    /// The checkout at the registered path, without looking up its branch.
     pub(crate) fn own_checkout(&self) -> Option<UserCheckout> {
         Some(UserCheckout {
             work_tree: self.work_tree.clone()?,
@@ -313,9 +309,9 @@ impl Repository {
         })
     }
 
-    /// Edits of the person in paths that the differences touch, and files in the way of new ones.
-    /// Only those paths are looked at, and their index is not written to. Of a checkout that has the
-    /// branch, `head` is what HEAD stands for.
+    /// Paths in `touched` that the user edited, and files in the way of new ones. Checks only these
+    /// paths and does not write the user's index. If the checkout has the target branch, HEAD
+    /// equals `head`.
     pub(crate) fn find_local_edits(
         &self,
         checkout: &UserCheckout,
@@ -355,7 +351,7 @@ impl Repository {
             || self.find_hidden_edits(checkout, touched),
         );
         let (status, hidden) = (status?, hidden?);
-        // The first letter is about HEAD, the second about the index.
+        // The first letter compares with HEAD, the second with the index.
         let edited = git::split_nul_fields(&status)
             .filter(|line| is_head || line.get(1) != Some(&b' '))
             .filter_map(|line| line.get(3..));
@@ -374,22 +370,23 @@ impl Repository {
             .iter()
             .filter(|difference| difference.after.is_some())
         {
-            // Whatever else the index says about it is staged, and an edit already.
+            // Any other index entry for this path is staged, so it is in `changed` already.
             let is_tracked = difference.before.is_some();
-            let in_the_way = files::find_obstruction(
+            let obstruction = files::find_obstruction(
                 &checkout.work_tree,
                 &difference.path,
                 is_tracked,
                 &removed_paths,
             )?;
-            edits.extend(in_the_way);
+            edits.extend(obstruction);
         }
         edits.extend(hidden);
         Ok(edits.into_iter().collect())
     }
 
-    /// Edits in files that git was told not to look at, and that would be replaced or removed. Of a
-    /// file outside of a sparse checkout only the index follows a change, so that it is safe.
+    /// Edits in files that git is configured not to check (assume-unchanged, skip-worktree) and
+    /// that the landing would replace or remove. Outside of a sparse checkout, only the index
+    /// changes, so those files are safe.
     pub(crate) fn find_hidden_edits(
         &self,
         checkout: &UserCheckout,
@@ -407,8 +404,9 @@ impl Repository {
         let mut edits = Vec::new();
         for difference in touched {
             let (path, before) = (&difference.path, &difference.before);
-            let stays = |flag: &u8| flag.eq_ignore_ascii_case(&b'S') && difference.after.is_some();
-            let flag = flags.get(path.as_bytes()).filter(|flag| !stays(flag));
+            let is_kept =
+                |flag: &u8| flag.eq_ignore_ascii_case(&b'S') && difference.after.is_some();
+            let flag = flags.get(path.as_bytes()).filter(|flag| !is_kept(flag));
             let (Some(_), Some(before)) = (flag, before) else {
                 continue;
             };
@@ -419,8 +417,7 @@ impl Repository {
         Ok(edits)
     }
 
-    /// A copy of a checkout's index that can be read anywhere: also where git keeps most of it in a
-    /// file beside it.
+    /// Copies a checkout's index as one file, even if git stores it as a split index.
     pub(crate) fn copy_whole_index(
         &self,
         checkout: &UserCheckout,
@@ -440,9 +437,9 @@ impl Repository {
         Ok(())
     }
 
-    /// Did a ref ever point to this commit, as far as its log tells?
+    /// Did a ref ever point to this commit, according to its reflog?
     pub(crate) fn was_ref_at(&self, target: &str, commit: &ObjectId) -> Result<bool, SandboxError> {
-        // Where git keeps its log as a file, reading it is much faster than starting git.
+        // Reading the reflog file is much faster than starting git.
         if let Ok(log) = std::fs::read(self.common_dir.join("logs").join(target)) {
             let mut lines = log.split(|byte| *byte == b'\n');
             let to = |line: &[u8]| {
@@ -451,13 +448,12 @@ impl Repository {
             return Ok(lines.any(to));
         }
         let log = ["log", "-g", "--format=%H", target, "--"];
-        let answered = self.git().try_run(&log)?;
-        Ok(String::from_utf8_lossy(&answered.stdout)
+        let output = self.git().try_run(&log)?;
+        Ok(String::from_utf8_lossy(&output.stdout)
             .lines()
             .any(|line| line == commit.as_str()))
     }
 
-    /// What differs between two commits, path by path.
     pub(crate) fn list_differences(
         &self,
         old: &ObjectId,
@@ -466,7 +462,7 @@ impl Repository {
         compare::list_differences(&self.git(), old.as_str(), new.as_str())
     }
 
-    /// The repository we keep for a directory, with that directory as its working tree.
+    /// The engine's repository for a directory, with that directory as its working tree.
     pub(crate) fn for_directory(git_env: &GitEnv, git_dir: &Path, directory: &Path) -> Self {
         Self {
             git_env: git_env.clone(),
@@ -483,10 +479,10 @@ impl Repository {
 impl UserGitConfig {
     fn read(as_user: &GitCommand) -> Result<Self, SandboxError> {
         let pattern = r"^(core\.(autocrlf|eol)|user\.(name|email))$";
-        let answered = as_user.try_run(&["config", "--null", "--get-regexp", pattern])?;
+        let output = as_user.try_run(&["config", "--null", "--get-regexp", pattern])?;
         let (mut name, mut email) = (None, None);
         let mut conversions = Vec::new();
-        for field in git::split_nul_fields(&answered.stdout) {
+        for field in git::split_nul_fields(&output.stdout) {
             let text = String::from_utf8_lossy(field);
             let Some((key, value)) = text.split_once('\n') else {
                 continue;
@@ -504,7 +500,7 @@ impl UserGitConfig {
     }
 }
 
-/// Does a file have this content, or is there none? Links are not followed.
+/// Does a file have this content, or not exist? Does not follow symlinks.
 fn has_content(
     git: &GitCommand,
     root: &Path,
@@ -515,7 +511,7 @@ fn has_content(
     let metadata = match std::fs::symlink_metadata(&file_path) {
         Ok(metadata) => metadata,
         Err(error) if files::is_not_found(&error) => return Ok(true),
-        Err(error) => return Err(error).while_being("looked at", &file_path),
+        Err(error) => return Err(error).while_being("inspected", &file_path),
     };
     if metadata.is_dir() {
         return Ok(false);
@@ -534,7 +530,6 @@ fn has_content(
     Ok(now == *content)
 }
 
-/// The checkout of a branch among these, if there is one.
 pub(crate) fn find_checkout_of<'a>(
     checkouts: &'a [UserCheckout],
     target: &str,
@@ -544,24 +539,24 @@ pub(crate) fn find_checkout_of<'a>(
         .find(|checkout| checkout.branch.as_deref() == Some(target))
 }
 
-/// An operation that has the branch in its hands, in whichever checkout.
+/// Finds an operation in any checkout that has this branch checked out or will return to it.
 pub(crate) fn find_operation_in_progress(
     checkouts: &[UserCheckout],
     target: &str,
 ) -> Option<LandingObstacle> {
     for checkout in checkouts {
-        let on_it = checkout.branch.as_deref() == Some(target);
+        let has_target = checkout.branch.as_deref() == Some(target);
         for (file, what, names) in IN_PROGRESS_MARKERS {
             let marker = checkout.git_dir.join(file);
             if !marker.exists() {
                 continue;
             }
-            let holds = names.is_some_and(|name| {
+            let returns_to_target = names.is_some_and(|name| {
                 std::fs::read_to_string(checkout.git_dir.join(name)).is_ok_and(|text| {
                     text.trim() == target || text.trim() == short_branch_name(target)
                 })
             });
-            if on_it || holds {
+            if has_target || returns_to_target {
                 return Some(LandingObstacle::InProgress(what));
             }
         }
@@ -569,8 +564,8 @@ pub(crate) fn find_operation_in_progress(
     None
 }
 
-/// What git leaves in a checkout while an operation is in progress, and where it keeps the branch
-/// that HEAD was taken from.
+/// Files that git creates while an operation is in progress, and where it stores the branch to
+/// return to.
 const IN_PROGRESS_MARKERS: [(&str, &str, Option<&str>); 6] = [
     ("rebase-merge", "rebase", Some("rebase-merge/head-name")),
     ("rebase-apply", "rebase", Some("rebase-apply/head-name")),
@@ -580,13 +575,12 @@ const IN_PROGRESS_MARKERS: [(&str, &str, Option<&str>); 6] = [
     ("BISECT_LOG", "bisect", Some("BISECT_START")),
 ];
 
-/// A branch as people write it.
 pub(crate) fn short_branch_name(target: &str) -> &str {
     target.strip_prefix("refs/heads/").unwrap_or(target)
 }
 
-/// A copy of an index that git judges like the original: by its time it tells which files may have
-/// changed since without showing it.
+/// Copies an index with its modification time. git uses that time to decide which files may have
+/// changed without a visible change of their stat data.
 pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
     let _ = std::fs::remove_file(to);
     match std::fs::copy(from, to) {
@@ -594,7 +588,7 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<(), SandboxError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).while_being("copied", from),
     }
-    // A copy has the rights of the original.
+    // A copy has the permissions of the original.
     files::restrict_to_owner(to).while_being("written", to)?;
     let modified = std::fs::metadata(from)
         .and_then(|metadata| metadata.modified())
@@ -610,14 +604,14 @@ pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// git answers with a path on a line, and keeps paths of other repositories on lines of files.
+/// git prints one path per line, and stores paths of other repositories one per line.
 fn refuse_line_breaks(path: &Path) -> Result<(), SandboxError> {
     let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match resolved.as_os_str().as_bytes().contains(&b'\n') {
         true => Err(SandboxError::UnusableLocation {
             path: resolved,
-            why: "has a line break in its path, which git cannot name reliably".to_owned(),
-            hint: "Give it another name, or clone it elsewhere.".to_owned(),
+            why: "has a line break in its path, which git does not support here".to_owned(),
+            hint: "Rename it, or clone it elsewhere.".to_owned(),
         }),
         false => Ok(()),
     }

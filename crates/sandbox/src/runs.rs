@@ -1,13 +1,13 @@
-//! Runs: what an actor was given, what it said and what it used, each time it was started on a plan.
+//! Files of each agent run on a plan: its assignment, its transcript and its usage.
 //!
 //! ```text
-//! runs/<plan>/<epoch>/assignment.json   what it was given
-//! runs/<plan>/<epoch>/transcript.jsonl  everything it said
-//! runs/<plan>/<epoch>/run.json          who it was and how it ended; written last
-//! runs/<plan>/rule-<name>/…             the same of the last time a rule was asked; `check.json` is written last
+//! runs/<plan>/<epoch>/assignment.json   what the agent was given
+//! runs/<plan>/<epoch>/transcript.jsonl  its output
+//! runs/<plan>/<epoch>/run.json          actor, outcome and usage; written last
+//! runs/<plan>/rule-<name>/…             the last check of a rule; `check.json` is written last
 //! ```
 //!
-//! They stay on the host they took place on: an agent's own conversations live there, too.
+//! They stay on the host where the run took place, because the agent's own sessions are there, too.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,84 +22,76 @@ use crate::error::FileErrorContext;
 use crate::sandboxes::{SandboxKey, Sandboxes};
 use crate::{SandboxError, files};
 
-/// Records are small; what is larger was not written by us.
+/// Larger files were not written by the engine.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
-/// Everything that was said.
 const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 
-/// How far borrowed objects are followed that borrow from others in turn.
+/// How many object directories are followed through alternates.
 const MAX_FOLLOWED_LENDERS: usize = 16;
 
-/// One run, once it ended.
+/// A finished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// The actor.
     pub actor: QualifiedName,
-    /// The phase it worked on.
     pub phase: Phase,
-    /// When it began, by this host's clock.
+    /// By this host's clock.
     pub began: Timestamp,
-    /// When it ended.
+    /// By this host's clock.
     pub ended: Timestamp,
-    /// How it ended, in a word.
+    /// One word, such as `done`.
     pub outcome: String,
-    /// How it was confined, in words.
+    /// How it was confined, as text.
     pub isolation: Option<String>,
-    /// The actor's own name for the conversation.
+    /// The agent's own id for the conversation.
     pub session: Option<String>,
-    /// Tokens it says it read.
+    /// As reported by the agent.
     pub input_tokens: u64,
-    /// Tokens it says it wrote.
+    /// As reported by the agent.
     pub output_tokens: u64,
-    /// What it says it cost, in millionths of a US dollar.
+    /// Millionths of a US dollar, as reported by the agent.
     pub cost_micros: u64,
 }
 
-/// The last time a rule was asked about a result.
+/// The last check of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRecord {
-    /// The rule.
     pub rule: RuleName,
-    /// What it was asked about.
+    /// The digest of what was checked.
     pub subject: Digest,
-    /// When that began, by this host's clock.
+    /// By this host's clock.
     pub began: Timestamp,
-    /// When it ended.
+    /// By this host's clock.
     pub ended: Timestamp,
-    /// What it said.
     pub outcome: RuleOutcome,
 }
 
-/// What was said when a rule was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckRun {
-    /// Everything that was said.
+    /// The path of the transcript.
     pub transcript: PathBuf,
-    /// What became of it.
     pub record: CheckRecord,
 }
 
-/// A run that is known of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedRun {
-    /// Under which authority it worked.
+    /// The epoch of the lease it ran under.
     pub epoch: Epoch,
-    /// Where its files are.
+    /// The directory with its files.
     pub path: PathBuf,
-    /// What became of it; `None` while it goes on, or if its worker was killed.
+    /// `None` while it runs, or if its worker was killed.
     pub record: Option<RunRecord>,
 }
 
 impl RecordedRun {
-    /// Everything it said.
     pub fn transcript_path(&self) -> PathBuf {
         self.path.join(TRANSCRIPT_FILE)
     }
 }
 
 impl Sandboxes {
-    /// A directory for a run. Of an earlier try of the same holder nothing is left.
+    /// Creates an empty directory for a run. Removes what an earlier attempt of the same holder
+    /// left.
     pub fn create_run_dir(&self, plan_id: PlanId, epoch: Epoch) -> Result<PathBuf, SandboxError> {
         let path = self.runs_dir(plan_id).join(epoch.to_string());
         files::remove_tree(&path)?;
@@ -107,11 +99,10 @@ impl Sandboxes {
         Ok(path)
     }
 
-    /// Remembers how a run ended.
+    /// Records how a run ended and removes its temporary files.
     pub fn write_run_record(&self, run: &Path, record: &RunRecord) -> Result<(), SandboxError> {
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
         files::write_atomically(&run.join("run.json"), &text)?;
-        // Only while it ran.
         let scratch = run.join("tmp");
         files::remove_tree(&scratch)
     }
@@ -131,33 +122,33 @@ impl Sandboxes {
         Ok(runs.collect())
     }
 
-    /// Keeps what was said when a rule was asked, in place of what was said before.
+    /// Stores the transcript and the record of a check, replacing those of the rule's last check.
     pub fn save_check_run(
         &self,
         plan_id: PlanId,
         run: &Path,
         record: &CheckRecord,
     ) -> Result<(), SandboxError> {
-        let kept = self.runs_dir(plan_id).join(format!("rule-{}", record.rule));
-        files::remove_tree(&kept)?;
-        self.make_home_directory(&kept)?;
-        let (said, transcript) = (run.join(TRANSCRIPT_FILE), kept.join(TRANSCRIPT_FILE));
-        std::fs::rename(&said, &transcript).while_being("written", &transcript)?;
+        let check_dir = self.runs_dir(plan_id).join(format!("rule-{}", record.rule));
+        files::remove_tree(&check_dir)?;
+        self.make_home_directory(&check_dir)?;
+        let (source, transcript) = (run.join(TRANSCRIPT_FILE), check_dir.join(TRANSCRIPT_FILE));
+        std::fs::rename(&source, &transcript).while_being("written", &transcript)?;
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
-        files::write_atomically(&kept.join("check.json"), &text)
+        files::write_atomically(&check_dir.join("check.json"), &text)
     }
 
-    /// What was said the last time each rule was asked, in the order in which they were.
+    /// The last check of each rule, in the order in which they began.
     pub fn list_check_runs(&self, plan_id: PlanId) -> Result<Vec<CheckRun>, SandboxError> {
         let directory = self.runs_dir(plan_id);
         let names: Vec<String> = files::list_names(&directory)?;
         let ours = names.iter().filter(|name| name.starts_with("rule-"));
         let mut checks: Vec<CheckRun> = ours
             .filter_map(|name| {
-                let kept = directory.join(name);
+                let check_dir = directory.join(name);
                 Some(CheckRun {
-                    transcript: kept.join(TRANSCRIPT_FILE),
-                    record: read_record(&kept.join("check.json"))?,
+                    transcript: check_dir.join(TRANSCRIPT_FILE),
+                    record: read_record(&check_dir.join("check.json"))?,
                 })
             })
             .collect();
@@ -165,26 +156,27 @@ impl Sandboxes {
         Ok(checks)
     }
 
-    /// What whoever works in a sandbox must be able to read beside it: the objects it borrows.
+    /// The object directories that a sandbox borrows from. An agent must be able to read them.
     pub fn list_borrowed_objects(
         &self,
         key: &SandboxKey<'_>,
     ) -> Result<Vec<PathBuf>, SandboxError> {
-        let users = self
+        let user_objects = self
             .open_repository(key.resource)?
             .common_dir()
             .join("objects");
-        let mut lenders = vec![self.vault_for(key).objects_dir(), users];
-        let mut looked_at = 0;
-        while let Some(lender) = lenders.get(looked_at).cloned() {
-            looked_at += 1;
+        let mut lenders = vec![self.vault_for(key).objects_dir(), user_objects];
+        let mut next = 0;
+        while let Some(lender) = lenders.get(next).cloned() {
+            next += 1;
             for further in crate::vault::read_alternates(&lender) {
                 if lenders.len() < MAX_FOLLOWED_LENDERS && !lenders.contains(&further) {
                     lenders.push(further);
                 }
             }
         }
-        // What an agent wrote into those is not followed: it would say itself what it may read.
+        // Alternates that an agent may have written are not followed. Otherwise it could choose
+        // what it may read.
         if let Some(sandbox) = self.current_sandbox(key)? {
             lenders.extend(crate::open_for_person::list_set_aside_objects(&sandbox)?);
         }
@@ -196,7 +188,7 @@ impl Sandboxes {
     }
 }
 
-/// What is damaged or cannot be read is not known; no plan waits for it.
+/// A damaged or unreadable record counts as missing, so that it does not block a plan.
 fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     let file = std::fs::File::open(path).ok()?;

@@ -1,24 +1,25 @@
-//! Sandboxes: a private working tree per plan, resource and holder, made whole or not at all.
+//! Sandboxes: one private working tree per plan, resource and holder, created completely or not at
+//! all.
 //!
 //! ```text
-//! vaults/<plan>/<room>.git               the vault: clearing `sandboxes` loses no result
-//! sandboxes/<plan>/<epoch>/<room>        the files, with a repository for the agent
-//! sandboxes/<plan>/<epoch>/<room>.index  what the engine knows of the files
-//! sandboxes/<plan>/<epoch>/<room>.json   written last: without it there is no sandbox
-//! sandboxes/<plan>/<epoch>/<room>.set-up there once the user's set-up command succeeded
-//! sandboxes/<plan>/<epoch>/<room>.ignored ignored files that are never captured
-//! sandboxes/<plan>/<epoch>/<room>.busy   locked while somebody works there
-//! sandboxes/<plan>/<epoch>/<room>.open   opened for a person since that holder
-//! sandboxes/<plan>/<epoch>/<room>.set-aside-N  an agent's repository, set aside for that
+//! vaults/<plan>/<name>.git                     the vault; deleting `sandboxes` loses no result
+//! sandboxes/<plan>/<epoch>/<name>              the files, with a repository for the agent
+//! sandboxes/<plan>/<epoch>/<name>.index        the engine's index of the files
+//! sandboxes/<plan>/<epoch>/<name>.json         written last: without it there is no sandbox
+//! sandboxes/<plan>/<epoch>/<name>.set-up       exists once the set-up command succeeded
+//! sandboxes/<plan>/<epoch>/<name>.ignored      ignored files that are never captured
+//! sandboxes/<plan>/<epoch>/<name>.busy         locked while the sandbox is in use
+//! sandboxes/<plan>/<epoch>/<name>.open         opened for a person since that holder
+//! sandboxes/<plan>/<epoch>/<name>.set-aside-N  an agent's repository, replaced when it was opened
 //! ```
 //!
-//! A sandbox stays where it was made, so that what an agent remembers by path stays true. A later
-//! holder takes it over if nobody is in it any more; otherwise it gets one of its own, made from
-//! the last checkpoint, and the old one is left for rescue.
+//! A sandbox is never moved, so that paths an agent remembers stay valid. A later holder takes it
+//! over if no process uses it any more. Otherwise it gets a new one, made from the last checkpoint,
+//! and the old one is left to be rescued.
 //!
-//! Who enters holds the lock from then on, beside the programs it starts, and takes over only with the
-//! lock to itself. So whoever was stopped and comes back late still has its own files, or is told that
-//! they are another's: it looks once it has the lock.
+//! A process that enters a sandbox holds a shared lock, as do the programs it starts. Taking over
+//! needs the exclusive lock. So a holder that was suspended and resumes late either still has its
+//! own files, or finds out that it was replaced when it checks under the lock.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,15 +32,15 @@ use crate::error::FileErrorContext;
 use crate::git::GitEnv;
 use crate::inspect::check_objects_present;
 use crate::set_up::CommandReach;
-use crate::step_faults::{Step, StepFaults};
+use crate::step_faults::{SandboxStep, StepFaults};
 use crate::supervise::{self, ExclusiveLock, SharedLock, Supervisor};
 use crate::vault::Vault;
 use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
 
-/// How long programs of a holder that is gone may take to be ended.
+/// How long programs of a holder that is gone may take to exit.
 const PROGRAM_END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where sandboxes are made and changes are landed from.
+/// Creates sandboxes and lands their results. All paths are below one home directory.
 #[derive(Debug, Clone)]
 pub struct Sandboxes {
     home: PathBuf,
@@ -49,50 +50,44 @@ pub struct Sandboxes {
     faults: StepFaults,
 }
 
-/// A resource of a plan, and where it lies on this host.
+/// A resource of a plan and its location on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalResource {
-    /// The plan's name for it.
+    /// `project/resource`.
     pub name: String,
-    /// Where it lies.
     pub location: ResourceLocation,
 }
 
-/// Where a resource lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceLocation {
-    /// A repository, and the branch that changes land on.
     Git {
-        /// A checkout of it, or itself if it is bare.
+        /// A checkout, or the repository itself if it is bare.
         path: PathBuf,
-        /// The full name of the branch.
+        /// The branch that results land on, as a full ref name.
         target: String,
     },
-    /// A directory.
     Dir {
-        /// Which.
         path: PathBuf,
     },
 }
 
 impl ResourceLocation {
-    /// Where it lies.
     pub fn path(&self) -> &Path {
         match self {
             Self::Git { path, .. } | Self::Dir { path } => path,
         }
     }
 
-    /// Is something there that looks like it? Without asking git.
+    /// Does something that looks like the resource exist? Does not start git.
     fn exists(&self) -> bool {
         match self {
-            // A checkout has the one, a bare repository the other.
+            // A checkout has `.git`, a bare repository `HEAD`.
             Self::Git { path, .. } => path.join(".git").exists() || path.join("HEAD").is_file(),
             Self::Dir { path } => path.is_dir(),
         }
     }
 
-    /// The objects of a plain checkout, found without starting git.
+    /// The object directory of an ordinary checkout, found without starting git.
     fn guess_objects_dir(&self) -> Option<PathBuf> {
         match self {
             Self::Git { path, .. } => {
@@ -104,7 +99,7 @@ impl ResourceLocation {
         }
     }
 
-    /// How the command line is told where it lies.
+    /// The option that registers such a location on the command line.
     fn cli_option(&self) -> &'static str {
         match self {
             Self::Git { .. } => "--git",
@@ -113,24 +108,21 @@ impl ResourceLocation {
     }
 }
 
-/// One resource of one plan.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxKey<'a> {
-    /// The plan.
     pub plan_id: PlanId,
-    /// The resource.
     pub resource: &'a LocalResource,
 }
 
 impl SandboxKey<'_> {
-    /// Its name among the plan's rooms, as a directory. No resource's name has a plus in it.
+    /// The name of its directories. Resource names contain no plus, so the mapping is unique.
     pub fn dir_name(&self) -> String {
         self.resource.name.replace('/', "+")
     }
 }
 
 impl SandboxKey<'_> {
-    /// What its target is called in the marks of a conflict.
+    /// The label of the target's side in conflict markers.
     pub(crate) fn target_label(&self) -> &str {
         match &self.resource.location {
             ResourceLocation::Git { target, .. } => repository::short_branch_name(target),
@@ -138,61 +130,63 @@ impl SandboxKey<'_> {
         }
     }
 
-    /// What its work is called there: by the end of the plan's id, as people write it.
+    /// The label of the work's side in conflict markers: the end of the plan's id, as people write
+    /// it.
     pub(crate) fn work_label(&self) -> String {
         let id = self.plan_id.to_string().to_lowercase();
         format!("plan-{}", &id[id.len().saturating_sub(8)..])
     }
 }
 
-/// What a holder finds in its sandbox.
+/// What a holder gets when it enters a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxEntryMode {
-    /// The base, in a directory of its own; an earlier one is kept for rescue.
+    /// The base, in a new directory. An earlier sandbox is kept, to be rescued.
     NewDirectory,
-    /// The base; what an earlier holder left is discarded, ignored files excepted.
+    /// The base. Discards what an earlier holder left, except ignored files.
     ResetToBase,
-    /// What the holder before left.
+    /// What the previous holder left.
     Continue,
 }
 
-/// A sandbox that is there.
+/// A complete sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Its files.
+    /// The working tree.
     pub path: PathBuf,
     /// The commit it started from.
     pub base: ObjectId,
-    /// The holder that made it.
+    /// The holder that created it; part of its path.
     pub creator_epoch: Epoch,
-    /// The holder that has it.
+    /// The holder that has it now.
     pub holder_epoch: Epoch,
-    /// Paths in which a merge by an earlier version left conflicts; others are recorded in the vault.
+    /// Paths in which a merge by an earlier version left conflicts. Newer ones are recorded in the
+    /// vault.
     pub(crate) conflicts: Vec<TreePath>,
     pub(crate) index_path: PathBuf,
-    /// What the agent's repository was when it was given to it.
+    /// Identifies the repository that the agent was given.
     pub(crate) given_repository: Option<GivenRepository>,
 }
 
-/// An agent's repository as it was given to the agent.
+/// The repository that the agent was given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GivenRepository {
-    /// The commit it was made on: its index had all files of it.
+    /// The commit it was created on; its index had all files of this commit.
     base: ObjectId,
-    /// By which it is told from another that the agent put in its place.
+    /// Differs if the agent replaced the repository.
     inode: u64,
 }
 
 impl Sandbox {
-    /// Is the agent's repository the one it was given, made on this commit? Then what is missing from its
-    /// index was taken out of it.
+    /// Does the agent still use the repository it was given, created on this commit? Then a path
+    /// that is missing from its index was removed by the agent.
     pub(crate) fn has_given_repository(&self, base: &ObjectId) -> bool {
         let inode = repository_inode(&self.path);
         let given = self.given_repository.as_ref();
         given.is_some_and(|given| given.base == *base && Some(given.inode) == inode)
     }
 
-    /// Says that this repository, into which everything of the one before was copied, took its place.
+    /// Records that a clean repository with the same data replaced the given one.
     pub(crate) fn record_replaced_repository(&mut self, was_given: bool) {
         let inode = repository_inode(&self.path);
         if let (true, Some(given), Some(inode)) = (was_given, &mut self.given_repository, inode) {
@@ -200,44 +194,42 @@ impl Sandbox {
         }
     }
 
-    /// Is the agent's repository the one it was given?
     pub(crate) fn still_has_given_repository(&self) -> bool {
         let given = self.given_repository.as_ref().map(|given| given.inode);
         given.is_some() && given == repository_inode(&self.path)
     }
 
-    /// Are its files there? A link that somebody put in its place leads to files that are not its.
+    /// Do its files exist? A symlink in its place does not count: it leads to other files.
     pub(crate) fn exists(&self) -> bool {
         let above = self.path.parent().unwrap_or(&self.path);
         files::is_directory(&self.path) && files::is_directory(above)
     }
 
-    /// The file that is held locked while a program works here; it is made when it is first locked.
+    /// The file that is locked while a program runs here. It is created when it is first locked.
     pub fn lock_path(&self) -> PathBuf {
         self.index_path.with_extension("busy")
     }
 
-    /// Did the user's set-up command succeed here, or is it not to be run here?
+    /// Did the set-up command succeed here, or must it not run here?
     pub fn is_set_up(&self) -> bool {
         self.set_up_marker_path().exists()
     }
 
-    /// Says that the user's set-up command succeeded here.
+    /// The file that records that the set-up command succeeded.
     pub(crate) fn set_up_marker_path(&self) -> PathBuf {
         self.index_path.with_extension("set-up")
     }
 }
 
-/// A sandbox that this process is in.
+/// A sandbox that this process uses.
 #[derive(Debug)]
 pub struct OccupiedSandbox {
-    /// The sandbox.
     pub sandbox: Sandbox,
-    /// Keeps others from taking it over.
+    /// Keeps other holders from taking it over.
     pub lock: SharedLock,
 }
 
-/// What is written beside a sandbox once it is whole.
+/// Written beside a sandbox once it is complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct SandboxManifest {
     base: ObjectId,
@@ -249,7 +241,7 @@ struct SandboxManifest {
 }
 
 impl Sandboxes {
-    /// A workshop in this directory.
+    /// Stores everything below `home`.
     pub fn new(home: impl Into<PathBuf>, git_env: GitEnv) -> Self {
         Self {
             home: home.into(),
@@ -260,14 +252,14 @@ impl Sandboxes {
         }
     }
 
-    /// With somebody who supervises the user's set-up commands; without one, none is run.
+    /// Sets the supervisor that runs set-up commands. Without one, they cannot run.
     #[must_use]
     pub fn with_supervisor(mut self, supervisor: Supervisor) -> Self {
         self.supervisor = Some(supervisor);
         self
     }
 
-    /// With what set-up commands reach by a person's settings; without, it is the system and their sandbox.
+    /// Sets which paths set-up commands may access. By default only the system and their sandbox.
     #[must_use]
     pub fn with_command_reach(mut self, reach: CommandReach) -> Self {
         self.command_reach = reach;
@@ -278,14 +270,13 @@ impl Sandboxes {
         &self.command_reach
     }
 
-    /// With faults, for tests.
+    /// Installs faults, for tests.
     #[must_use]
     pub fn with_faults(mut self, faults: StepFaults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// What child processes get of the environment.
     pub fn git_env(&self) -> &GitEnv {
         &self.git_env
     }
@@ -302,8 +293,9 @@ impl Sandboxes {
         &self.home
     }
 
-    /// Makes a directory below the home that only its owner can enter. What an earlier version made for all to see
-    /// is closed: the home, unless it is shared with something else, and the directory in it.
+    /// Creates a directory below the home that only its owner can enter. Also restricts what an
+    /// earlier version created with wider permissions: the top directory, and the home unless it
+    /// contains other files.
     pub(crate) fn make_home_directory(&self, path: &Path) -> Result<(), SandboxError> {
         files::make_private_directory(path)?;
         let below = path.strip_prefix(&self.home).unwrap_or(path);
@@ -314,22 +306,20 @@ impl Sandboxes {
         restrict_home_to_owner(&self.home).while_being("closed", &self.home)
     }
 
-    /// Everything of a plan.
     pub(crate) fn plan_directory(&self, plan_id: PlanId) -> PathBuf {
         self.home.join("sandboxes").join(plan_id.to_string())
     }
 
-    /// The vaults of a plan.
     pub(crate) fn vault_directory(&self, plan_id: PlanId) -> PathBuf {
         self.home.join("vaults").join(plan_id.to_string())
     }
 
-    /// The plan's objects of one resource.
+    /// The vault of one resource. It need not exist.
     pub(crate) fn vault_for(&self, key: &SandboxKey<'_>) -> Vault {
         let name = format!("{}.git", key.dir_name());
         let mut path = self.vault_directory(key.plan_id).join(&name);
         if !path.exists() {
-            // Where vaults were made before: a plan keeps the one it began with.
+            // Earlier versions created vaults here. A plan keeps the one it started with.
             let earlier = self.plan_directory(key.plan_id).join(&name);
             if earlier.exists() {
                 path = earlier;
@@ -338,7 +328,8 @@ impl Sandboxes {
         Vault::at_path(&self.git_env, &path)
     }
 
-    /// The same, made if it is missing, and borrowing from where the repository is now.
+    /// Like [`Self::vault_for`], but creates it if it is missing and updates the repository's path
+    /// in it.
     pub(crate) fn open_vault(&self, key: &SandboxKey<'_>) -> Result<Vault, SandboxError> {
         let vault = self.vault_for(key);
         let likely = key.resource.location.guess_objects_dir();
@@ -348,8 +339,8 @@ impl Sandboxes {
         self.create_vault(key, &self.open_repository(key.resource)?)
     }
 
-    /// Makes a vault, or what is missing of it. The engine's index of a sandbox names objects of the vault: where
-    /// the vault was lost it is built again, from the base.
+    /// Creates a vault, or the missing parts of it. If the vault was lost, rebuilds the sandboxes'
+    /// indexes from their base, because they name objects of the vault.
     pub(crate) fn create_vault(
         &self,
         key: &SandboxKey<'_>,
@@ -375,7 +366,7 @@ impl Sandboxes {
         Ok(vault)
     }
 
-    /// Is a resource where its project says?
+    /// Checks that a resource exists where its project says.
     pub fn check_location(&self, local_resource: &LocalResource) -> Result<(), SandboxError> {
         if local_resource.location.exists() {
             return Ok(());
@@ -389,13 +380,12 @@ impl Sandboxes {
             path: local_resource.location.path().to_owned(),
             why: "is gone: it was moved or deleted".to_owned(),
             hint: format!(
-                "If it was moved, say where to: planwright project relink {project} {resource} \
+                "If it was moved, register the new path: planwright project relink {project} {resource} \
                  {option} PATH"
             ),
         })
     }
 
-    /// The repository of a resource.
     pub fn open_repository(&self, resource: &LocalResource) -> Result<Repository, SandboxError> {
         self.check_location(resource)?;
         match &resource.location {
@@ -404,7 +394,7 @@ impl Sandboxes {
         }
     }
 
-    /// The commit that work on a resource would start from now. Of a directory, a snapshot.
+    /// The commit that new work on a resource would start from; for a directory, a snapshot.
     pub fn read_tip(&self, resource: &LocalResource) -> Result<ObjectId, SandboxError> {
         let repository = self.open_repository(resource)?;
         match &resource.location {
@@ -413,25 +403,25 @@ impl Sandboxes {
         }
     }
 
-    /// The whole sandbox of a resource that the newest holder has, if there is one.
+    /// The complete sandbox with the newest holder.
     pub fn current_sandbox(&self, key: &SandboxKey<'_>) -> Result<Option<Sandbox>, SandboxError> {
         Ok(self.list_sandboxes(key)?.pop())
     }
 
-    /// Every whole sandbox of a resource, that of the oldest holder first.
+    /// Every complete sandbox of a resource, the oldest holder's first.
     pub(crate) fn list_sandboxes(
         &self,
         key: &SandboxKey<'_>,
     ) -> Result<Vec<Sandbox>, SandboxError> {
         let mut found = Vec::new();
-        for made_by in files::list_names(&self.plan_directory(key.plan_id))? {
-            found.extend(self.read_sandbox(key, Epoch(made_by))?);
+        for creator_epoch in files::list_names(&self.plan_directory(key.plan_id))? {
+            found.extend(self.read_sandbox(key, Epoch(creator_epoch))?);
         }
         found.sort_by_key(|sandbox| sandbox.holder_epoch);
         Ok(found)
     }
 
-    /// The sandbox of this holder, entered anew. A holder that was replaced is told so.
+    /// Locks the sandbox of this holder for use. Fails if a newer holder took it over.
     pub fn occupy_sandbox(
         &self,
         key: &SandboxKey<'_>,
@@ -439,7 +429,7 @@ impl Sandboxes {
     ) -> Result<OccupiedSandbox, SandboxError> {
         let found = self.find_sandbox_held_by(key, epoch)?;
         let lock = supervise::lock_shared(&found.lock_path())?;
-        // Looked at again: nobody takes it over from now on, but somebody may just have.
+        // Read again under the lock: a newer holder may have taken it over just before.
         let sandbox = self.find_sandbox_held_by(key, epoch)?;
         Ok(OccupiedSandbox { sandbox, lock })
     }
@@ -464,7 +454,7 @@ impl Sandboxes {
         }
     }
 
-    /// A sandbox for this holder. Repeating it gives the same one.
+    /// Gives this holder a sandbox. Safe to repeat: a second call returns the same one.
     pub fn enter_sandbox(
         &self,
         key: &SandboxKey<'_>,
@@ -479,7 +469,7 @@ impl Sandboxes {
         if !(is_first && self.pin_first_base(key, &repository, base)?) {
             self.pin_base(key, &repository, base)?;
         }
-        self.complete_step(Step::BasePinned, repository.path())?;
+        self.complete_step(SandboxStep::BasePinned, repository.path())?;
         if let Some(current) = self.current_sandbox(key)? {
             if current.holder_epoch >= epoch && current.exists() {
                 return self.occupy_sandbox(key, epoch);
@@ -494,8 +484,8 @@ impl Sandboxes {
             SandboxEntryMode::Continue => vault.last_checkpoint()?,
         };
         let tree = match from_checkpoint {
-            Some((of, tree)) if of == *base => tree,
-            // git takes the commit for its tree.
+            Some((checkpoint_base, tree)) if checkpoint_base == *base => tree,
+            // `read-tree` accepts a commit as its tree.
             Some(_) | None => base.clone(),
         };
         if mode != SandboxEntryMode::Continue {
@@ -505,8 +495,8 @@ impl Sandboxes {
         self.occupy_sandbox(key, epoch)
     }
 
-    /// Remembers a result as the state of the work, for a plan that began with one. What was
-    /// remembered before stays.
+    /// Records a result as the first checkpoint of a plan that starts from one. Keeps an existing
+    /// checkpoint.
     pub fn seed_checkpoint(
         &self,
         key: &SandboxKey<'_>,
@@ -520,7 +510,7 @@ impl Sandboxes {
             return Ok(());
         }
         match check_objects_present(&vault.git(), repository.path(), &vault, base, tree) {
-            // What the sandbox holds is captured again.
+            // The sandbox has the result and is captured again.
             Err(SandboxError::ResultMissing { .. })
                 if self
                     .current_sandbox(key)?
@@ -534,7 +524,7 @@ impl Sandboxes {
         self.save_checkpoint(key, epoch, &checkpoint, None)
     }
 
-    /// Remembers a checkpoint as the newest, unless another was remembered since `before`.
+    /// Sets the newest checkpoint, unless it changed since `before`.
     pub(crate) fn save_checkpoint(
         &self,
         key: &SandboxKey<'_>,
@@ -542,15 +532,16 @@ impl Sandboxes {
         checkpoint: &ObjectId,
         before: Option<&ObjectId>,
     ) -> Result<(), SandboxError> {
-        let remembered = self.vault_for(key).set_checkpoint(checkpoint, before);
-        if remembered.is_err() {
-            // Only a newer holder remembers something else meanwhile, and has its own sandbox then.
+        let saved = self.vault_for(key).set_checkpoint(checkpoint, before);
+        if saved.is_err() {
+            // Only a newer holder sets another checkpoint in the meantime; this then reports the
+            // fence.
             self.find_sandbox_held_by(key, epoch)?;
         }
-        remembered
+        saved
     }
 
-    /// Puts paths of a holder's sandbox back to what they are in its base.
+    /// Restores paths of a holder's sandbox to their content in its base.
     pub fn revert_paths(
         &self,
         key: &SandboxKey<'_>,
@@ -562,35 +553,39 @@ impl Sandboxes {
         self.restore_file_modes(key, &entered.sandbox)
     }
 
-    /// Merges where the target is now into a sandbox, conflicts marked, and makes that its base.
+    /// Merges the target's current commit into a sandbox, with conflict markers, and makes it the
+    /// base.
     pub fn merge_target_into_sandbox(
         &self,
         key: &SandboxKey<'_>,
         epoch: Epoch,
         tip: &ObjectId,
     ) -> Result<Sandbox, SandboxError> {
-        let gone = || SandboxError::SandboxMissing {
+        let missing = || SandboxError::SandboxMissing {
             path: self.plan_directory(key.plan_id),
         };
         let vault = self.open_vault(key)?;
         let OccupiedSandbox {
             sandbox,
-            lock: _hold,
+            lock: _lock,
         } = self.occupy_sandbox(key, epoch)?;
         if sandbox.base == *tip {
             return Ok(sandbox);
         }
         let repository = self.open_repository(key.resource)?;
         self.pin_base(key, &repository, tip)?;
-        self.complete_step(Step::BasePinned, repository.path())?;
-        // Remembered before the files change, so that repeating it does not merge what is merged.
-        let merged_before = vault.last_checkpoint()?.filter(|(of, _)| of == tip);
+        self.complete_step(SandboxStep::BasePinned, repository.path())?;
+        // The checkpoint is saved before the files change. If this is repeated after a crash, it
+        // does not merge twice.
+        let merged_before = vault
+            .last_checkpoint()?
+            .filter(|(checkpoint_base, _)| checkpoint_base == tip);
         let tree = match merged_before {
             Some((_, tree)) => tree,
             None => {
-                // Also what somebody changed there after it was handed in.
+                // Also captures what was changed after the result was submitted.
                 self.capture_sandbox(key, epoch, &sandbox.base)?;
-                let work = vault.checkpoint_commit()?.ok_or_else(gone)?;
+                let work = vault.checkpoint_commit()?.ok_or_else(missing)?;
                 let names = [key.target_label(), &key.work_label()];
                 let merged =
                     crate::land::merge_with_labels(&vault, &sandbox.base, tip, &work, names)?;
@@ -603,21 +598,23 @@ impl Sandboxes {
         };
         checkout::check_out_tree(&vault, &sandbox, &tree)?;
         self.restore_file_modes(key, &sandbox)?;
-        let caught_up = Sandbox {
+        let updated = Sandbox {
             base: tip.clone(),
             holder_epoch: epoch,
             ..sandbox
         };
-        self.write_manifest(key, &caught_up)?;
-        Ok(caught_up)
+        self.write_manifest(key, &updated)?;
+        Ok(updated)
     }
 
     fn read_sandbox(
         &self,
         key: &SandboxKey<'_>,
-        made_by: Epoch,
+        creator_epoch: Epoch,
     ) -> Result<Option<Sandbox>, SandboxError> {
-        let directory = self.plan_directory(key.plan_id).join(made_by.to_string());
+        let directory = self
+            .plan_directory(key.plan_id)
+            .join(creator_epoch.to_string());
         let name = key.dir_name();
         let state = directory.join(format!("{name}.json"));
         let text = match std::fs::read(&state) {
@@ -634,14 +631,14 @@ impl Sandboxes {
             path: directory.join(&name),
             index_path: directory.join(format!("{name}.index")),
             base: state.base,
-            creator_epoch: made_by,
+            creator_epoch,
             holder_epoch: state.held_by,
             conflicts: state.conflicts,
             given_repository: state.given,
         }))
     }
 
-    /// Goes on in the newest sandbox, which nobody else is in.
+    /// Takes over the newest sandbox. The exclusive lock shows that no other process uses it.
     fn take_over_sandbox(
         &self,
         key: &SandboxKey<'_>,
@@ -651,7 +648,7 @@ impl Sandboxes {
         mode: SandboxEntryMode,
     ) -> Result<OccupiedSandbox, SandboxError> {
         let vault = self.vault_for(key);
-        // Looked at again: whoever is newer may have been here before the lock was ours.
+        // Read again under the lock: a newer holder may have entered before it was acquired.
         let mut sandbox = match self.current_sandbox(key)? {
             Some(sandbox) if sandbox.holder_epoch < epoch => sandbox,
             Some(_) | None => self.find_sandbox_held_by(key, epoch)?,
@@ -669,6 +666,7 @@ impl Sandboxes {
         sandbox.holder_epoch = epoch;
         self.write_manifest(key, &sandbox)?;
         let lock = lock.downgrade()?;
+        // Checked once more: downgrading leaves a gap without a lock.
         let sandbox = self.find_sandbox_held_by(key, epoch)?;
         Ok(OccupiedSandbox { sandbox, lock })
     }
@@ -693,7 +691,7 @@ impl Sandboxes {
             conflicts: Vec::new(),
             given_repository: None,
         };
-        // Without its state file, whatever is here is what a killed process left of the same try.
+        // Without its manifest, anything here was left by a killed process of the same attempt.
         files::remove_tree(&sandbox.path)?;
         let _ = std::fs::remove_file(&sandbox.index_path);
         let _ = std::fs::remove_file(sandbox.set_up_marker_path());
@@ -703,13 +701,14 @@ impl Sandboxes {
         checkout::check_out_tree(&vault, &sandbox, tree)?;
         self.restore_file_modes(key, &sandbox)?;
         if tree != base {
-            // What an agent wrote is in it: the user's command must not run that with the user's rights.
+            // The tree contains an agent's work. The set-up command could run it with the user's
+            // rights.
             files::write_atomically(
                 &sandbox.set_up_marker_path(),
                 b"not run on the work of an agent",
             )?;
         }
-        self.complete_step(Step::FilesLaidOut, &sandbox.path)?;
+        self.complete_step(SandboxStep::FilesLaidOut, &sandbox.path)?;
         let branch = match &key.resource.location {
             ResourceLocation::Git { target, .. } => target.as_str(),
             ResourceLocation::Dir { .. } => "refs/heads/main",
@@ -719,9 +718,10 @@ impl Sandboxes {
             base: base.clone(),
             inode,
         });
-        self.complete_step(Step::RepositoryMade, &sandbox.path)?;
+        self.complete_step(SandboxStep::RepositoryMade, &sandbox.path)?;
+        // Last, because the manifest is what makes a sandbox complete.
         self.write_manifest(key, &sandbox)?;
-        self.complete_step(Step::SandboxReady, &sandbox.path)
+        self.complete_step(SandboxStep::SandboxReady, &sandbox.path)
     }
 
     pub(crate) fn write_manifest(
@@ -742,7 +742,7 @@ impl Sandboxes {
         files::write_atomically(&directory.join(format!("{}.json", key.dir_name())), &text)
     }
 
-    /// Keeps the base from being pruned while the plan lives.
+    /// Creates a ref to the base, so that git does not prune it while the plan exists.
     fn pin_base(
         &self,
         key: &SandboxKey<'_>,
@@ -753,10 +753,11 @@ impl Sandboxes {
         let vault = self.vault_for(key);
         let name = refs::base_ref(key.plan_id, &key.dir_name());
         let (commit, parent) = (format!("{base}^{{commit}}"), format!("{name}^1"));
-        // What lies on top of the base keeps it as well: the rest of another plan does.
-        let [theirs, pinned, below] = refs::resolve_names(&git, [&commit, &name, &parent])?;
+        // A commit on top of the base keeps the base as well. The rest of a partly landed plan is
+        // one.
+        let [in_repository, pinned, below] = refs::resolve_names(&git, [&commit, &name, &parent])?;
         let is_pinned = pinned.as_ref() == Some(base) || below.as_ref() == Some(base);
-        if theirs.is_some() {
+        if in_repository.is_some() {
             if !is_pinned {
                 git.run(&["update-ref", &name, base.as_str()])?;
             }
@@ -771,8 +772,8 @@ impl Sandboxes {
         Ok(())
     }
 
-    /// The same of a plan that most likely has nothing pinned yet, and whose base is the user's:
-    /// without looking first.
+    /// Pins the base without reading first. Succeeds if nothing is pinned yet and the user's
+    /// repository has the base, which is the usual case for a new plan.
     fn pin_first_base(
         &self,
         key: &SandboxKey<'_>,
@@ -782,12 +783,12 @@ impl Sandboxes {
         let name = refs::base_ref(key.plan_id, &key.dir_name());
         let (new, absent) = (base.as_str(), base.null_id());
         let git = repository.git();
-        let answered = git.try_run(&["update-ref", &name, new, absent.as_str()])?;
-        Ok(answered.exit_code == 0)
+        let output = git.try_run(&["update-ref", &name, new, absent.as_str()])?;
+        Ok(output.exit_code == 0)
     }
 }
 
-/// By which an agent's repository is told from another that takes its place.
+/// Distinguishes an agent's repository from another one at the same path.
 fn repository_inode(sandbox: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(sandbox.join(".git")).ok()?;
@@ -811,8 +812,8 @@ fn is_home_entry(name: &str) -> bool {
     HOME_DIRECTORIES.contains(&name) || HOME_FILE_PREFIXES.iter().any(|file| name.starts_with(file))
 }
 
-/// Closes a home to others that an earlier version left open. A directory with anything else in it, of another
-/// owner, or for everybody's files, is not ours to close.
+/// Restricts a home that an earlier version left open to other users. Skips a directory that
+/// contains other files, belongs to another user, or has the sticky bit like `/tmp`.
 fn restrict_home_to_owner(home: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(home)?;
@@ -829,17 +830,15 @@ fn restrict_home_to_owner(home: &Path) -> std::io::Result<()> {
     files::restrict_to_owner(home)
 }
 
-/// Who is in a directory.
 pub(crate) enum DirectoryOccupant {
-    /// Nobody, as far as processes can be seen.
+    /// No process, as far as `/proc` shows.
     Nobody,
-    /// This process, for one.
     Process(u32),
-    /// Processes cannot be seen here, so that somebody may be.
+    /// `/proc` cannot be read, so a process may run there.
     Unknown,
 }
 
-/// Looks who is in a directory.
+/// Finds a process whose working directory is in this directory.
 pub(crate) fn find_occupant(directory: &Path) -> DirectoryOccupant {
     let Ok(processes) = std::fs::read_dir("/proc") else {
         return DirectoryOccupant::Unknown;
@@ -853,9 +852,9 @@ pub(crate) fn find_occupant(directory: &Path) -> DirectoryOccupant {
         let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        if let Ok(place) = std::fs::read_link(process.path().join("cwd")) {
+        if let Ok(working_dir) = std::fs::read_link(process.path().join("cwd")) {
             seen_any = true;
-            if place.starts_with(&directory) {
+            if working_dir.starts_with(&directory) {
                 return DirectoryOccupant::Process(number);
             }
         }
@@ -867,7 +866,8 @@ pub(crate) fn find_occupant(directory: &Path) -> DirectoryOccupant {
     }
 }
 
-/// A sandbox's lock, if nobody is in it any more. Whoever is being ended there is waited for.
+/// Locks a sandbox exclusively, if no process uses it. Waits a short time for programs that are
+/// being killed.
 fn lock_if_unoccupied(sandbox: &Sandbox) -> Result<Option<ExclusiveLock>, SandboxError> {
     let lock = supervise::lock_exclusive(&sandbox.lock_path(), PROGRAM_END_TIMEOUT)?;
     Ok(lock.filter(|_| matches!(find_occupant(&sandbox.path), DirectoryOccupant::Nobody)))

@@ -1,9 +1,9 @@
-//! Setting up: the repository's own command (`npm ci`), run once in a new sandbox.
+//! Runs the repository's set-up command (`npm ci`) once in a new sandbox.
 //!
-//! It is a shell that runs it, because it is written as one would type it. It is supervised as actors are: nothing
-//! it started stays behind, however it or we end. It is confined as actors are, too: the command and the scripts it
-//! runs come from the repository, and whatever landed there may have been written by an agent. A person's own
-//! settings open more to it, or everything.
+//! A shell runs the command. It is supervised like an agent: no process it starts survives, however
+//! the command or this process ends. It is also confined like an agent, because the command and its
+//! scripts come from the repository and an agent may have written them. The user's settings can
+//! open more paths, or turn confinement off.
 
 use std::fmt;
 use std::io::Read;
@@ -20,36 +20,33 @@ use crate::supervise::{
 };
 use crate::{GitEnv, SandboxError, files};
 
-/// How much is kept of what a command says.
+/// How much of a command's output is kept.
 const MAX_KEPT_OUTPUT_BYTES: usize = 64 << 10;
 
-/// How much of that is told to people, in lines and in bytes.
+/// How much of the kept output is shown, in lines and in bytes.
 const SHOWN_OUTPUT_LIMITS: (usize, usize) = (40, 4 << 10);
 
-/// How often it is looked whether the command shall end.
+/// How often to check whether the command should be stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long the output may stay open once the command and all it started are gone.
+/// How long the output may stay open after the command and its children exited.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Both outputs in one, so that what was said stays in its order.
+/// Merges both outputs into one, so that their lines stay in order.
 const MERGED_OUTPUT_SCRIPT: &str = "exec /bin/sh -c \"$1\" 2>&1";
 
-/// What came of setting up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetUpOutcome {
-    /// The command succeeded.
     Done(OutputTail),
-    /// It had succeeded before, and was not run again.
+    /// The command succeeded in an earlier call and was not run again.
     AlreadyDone,
 }
 
-/// The end of what a command said on both of its outputs.
+/// The last part of a command's output, standard output and standard error merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputTail {
-    /// The last of it.
     pub text: String,
-    /// How many bytes came before.
+    /// How many bytes of output came before `text`.
     pub omitted_bytes: u64,
 }
 
@@ -57,7 +54,7 @@ impl fmt::Display for OutputTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.trim();
         if text.is_empty() {
-            return f.write_str("It said nothing.");
+            return f.write_str("It printed nothing.");
         }
         let (lines, bytes) = SHOWN_OUTPUT_LIMITS;
         let last = text.rmatch_indices('\n').nth(lines - 1);
@@ -70,16 +67,13 @@ impl fmt::Display for OutputTail {
     }
 }
 
-/// How a command ended that did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetUpFailure {
-    /// By itself, with this exit code.
     Code(i32),
-    /// By a signal.
     Signal(i32),
-    /// It took longer than this and was ended.
+    /// Killed after this time limit.
     TimedOut(Duration),
-    /// It never ran, and this is why.
+    /// The reason why it could not be started.
     NotStarted(String),
 }
 
@@ -94,10 +88,11 @@ impl fmt::Display for SetUpFailure {
     }
 }
 
-/// Makes out what is open to commands.
+/// Looks up which paths are open to commands.
 type FindReachFn = dyn Fn() -> ReachablePaths + Send + Sync;
 
-/// What the set-up commands of repositories reach besides the system and their sandbox, by a person's settings.
+/// Which paths set-up commands may access besides the system and their sandbox, from the user's
+/// settings.
 #[derive(Clone)]
 pub struct CommandReach {
     reach: Arc<FindReachFn>,
@@ -105,8 +100,9 @@ pub struct CommandReach {
 }
 
 impl CommandReach {
-    /// Tools, caches and what else the person opens to them, looked up when a command is run; and the repositories
-    /// whose set-up can do what the person can.
+    /// `reach` returns the user's tools, caches and configured paths; it is called for each
+    /// command. `unconfined` lists repositories whose set-up command runs with the user's full
+    /// rights.
     pub fn new(
         reach: impl Fn() -> ReachablePaths + Send + Sync + 'static,
         unconfined: Vec<PathBuf>,
@@ -139,16 +135,16 @@ impl fmt::Debug for CommandReach {
 }
 
 impl Sandboxes {
-    /// Do the person's settings let the set-up of this resource do what they can?
+    /// Do the user's settings run the set-up command of this resource without confinement?
     pub fn runs_set_up_unconfined(&self, resource: &LocalResource) -> bool {
         self.command_reach()
             .allows_unconfined(resource.location.path())
     }
 
-    /// Runs a repository's set-up command in a sandbox, unless it succeeded there before. It gets `PATH`
-    /// and `HOME` and nothing else of the environment, and is confined where possible unless the person's settings
-    /// say otherwise. It is ended, with everything it started, when it takes too long, when it is no longer wanted,
-    /// and when this process ends.
+    /// Runs a repository's set-up command in a sandbox, unless it succeeded there before. The
+    /// command gets only `PATH` and `HOME` from the environment. It is confined where possible,
+    /// unless the user's settings turn that off. It is killed with everything it started after the
+    /// time limit, when `is_wanted` returns false, and when this process ends.
     pub fn run_set_up(
         &self,
         key: &SandboxKey<'_>,
@@ -170,7 +166,7 @@ impl Sandboxes {
         let Some(supervisor) = self.supervisor() else {
             return Err(SandboxError::NoSupervisor { command });
         };
-        // `/tmp` is out of a confined program's reach.
+        // A confined program cannot access `/tmp`.
         let temporary = ScratchDir(sandbox.index_path.with_extension("tmp"));
         files::remove_tree(&temporary.0)?;
         files::make_private_directory(&temporary.0)?;
@@ -187,16 +183,17 @@ impl Sandboxes {
         let spec = make_set_up_spec(self.git_env(), sandbox, &command, confinement, &temporary.0);
         let mut running = supervisor.start_program(&spec)?;
         let tail = TailReader::start(&mut running);
-        let (ending, cut) = wait_until_gone(running, limit, is_wanted)?;
-        let said = tail.finish_reading();
-        let ended = match (cut, ending.ended) {
+        let (ending, stop_reason) = wait_until_gone(running, limit, is_wanted)?;
+        let output = tail.finish_reading();
+        let ended = match (stop_reason, ending.ended) {
             (Some(SetUpStopReason::Unwanted), _) => {
                 return Err(SandboxError::SetUpStopped { command });
             }
             (Some(SetUpStopReason::TimedOut), _) => SetUpFailure::TimedOut(limit),
             (None, ProgramExit::Code(0)) => {
+                // Only after success, so that a failed set-up is repeated.
                 files::write_atomically(&marker_path, command.as_bytes())?;
-                return Ok(SetUpOutcome::Done(said));
+                return Ok(SetUpOutcome::Done(output));
             }
             (None, ProgramExit::Code(code)) => SetUpFailure::Code(code),
             (None, ProgramExit::Signal(signal)) => SetUpFailure::Signal(signal),
@@ -204,7 +201,7 @@ impl Sandboxes {
         };
         let hint = match ending.isolation {
             IsolationLevel::Confined { .. } | IsolationLevel::Partly { .. }
-                if looks_like_permission_error(&said.text) =>
+                if looks_like_permission_error(&output.text) =>
             {
                 format_permission_hint(key.resource.location.path())
             }
@@ -216,14 +213,14 @@ impl Sandboxes {
         Err(SandboxError::SetUpFailed {
             command,
             ended,
-            said,
+            said: output,
             hint,
         })
     }
 }
 
-/// Does what a program said sound as if it was kept from something?
-pub fn looks_like_permission_error(said: &str) -> bool {
+/// Does this output look like a denied file access?
+pub fn looks_like_permission_error(output: &str) -> bool {
     const DENIAL_PHRASES: &[&str] = &[
         "ermission denied",
         "EACCES",
@@ -232,13 +229,13 @@ pub fn looks_like_permission_error(said: &str) -> bool {
         "ead-only file system",
         "not writable",
     ];
-    DENIAL_PHRASES.iter().any(|words| said.contains(words))
+    DENIAL_PHRASES.iter().any(|words| output.contains(words))
 }
 
-/// What a person can do about a set-up that was kept from something.
+/// What to do about a set-up command that was denied access.
 fn format_permission_hint(repository: &Path) -> String {
     format!(
-        "\nThe set-up runs confined: it writes its sandbox and a temporary directory, and reads your tools and their \
+        "\nThe set-up runs confined: it can write its sandbox and a temporary directory, and read your tools and their \
          caches. If it was denied access, allow the path (this replaces the list you have):\n  \
          planwright config set sandbox.writable \"~/.npm/\"\n  \
          planwright config set sandbox.readable \"~/.npmrc\"\n\
@@ -281,13 +278,13 @@ fn make_set_up_spec(
     }
 }
 
-/// Why a command had to end.
 enum SetUpStopReason {
     TimedOut,
     Unwanted,
 }
 
-/// Stays until nothing of a command is left.
+/// Waits until the command and everything it started are gone. Stops them after the limit, or when
+/// no longer wanted.
 fn wait_until_gone(
     running: SupervisedRun,
     limit: Duration,
@@ -295,15 +292,15 @@ fn wait_until_gone(
 ) -> Result<(RunEnding, Option<SetUpStopReason>), SandboxError> {
     let (began, stopper) = (Instant::now(), running.stopper());
     let mut stop_reason = None;
-    let (sender, told) = channel();
-    // Nobody listens any more only if this thread is gone.
+    let (sender, receiver) = channel();
+    // Sending fails only if this function has returned.
     std::thread::spawn(move || sender.send(running.wait()));
     loop {
-        match told.recv_timeout(POLL_INTERVAL) {
+        match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(ending) => return Ok((ending?, stop_reason)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                let why = "nobody waited for it".to_owned();
+                let why = "its exit status was lost".to_owned();
                 return Err(SandboxError::SupervisorFailed { why });
             }
         }
@@ -321,9 +318,9 @@ fn wait_until_gone(
     }
 }
 
-/// Reads what a command says to its end, keeping the last of it.
+/// Reads a command's output to the end and keeps the last part.
 struct TailReader {
-    kept: Arc<Mutex<TailBuffer>>,
+    tail_buffer: Arc<Mutex<TailBuffer>>,
     readers: Vec<JoinHandle<()>>,
 }
 
@@ -335,45 +332,57 @@ struct TailBuffer {
 
 impl TailReader {
     fn start(running: &mut SupervisedRun) -> Self {
-        let kept = Arc::new(Mutex::new(TailBuffer::default()));
+        let tail_buffer = Arc::new(Mutex::new(TailBuffer::default()));
         let readers = match running.take_output() {
             Some((output, errors)) => {
-                vec![spawn_reader(output, &kept), spawn_reader(errors, &kept)]
+                vec![
+                    spawn_reader(output, &tail_buffer),
+                    spawn_reader(errors, &tail_buffer),
+                ]
             }
             None => Vec::new(),
         };
-        Self { kept, readers }
+        Self {
+            tail_buffer,
+            readers,
+        }
     }
 
-    /// Where processes can leave their group unseen, one of them may hold the output open for ever; it is
-    /// not waited for.
+    /// Returns what was read. Does not wait forever: where processes can escape supervision, one of
+    /// them may hold the output open.
     fn finish_reading(self) -> OutputTail {
         let deadline = Instant::now() + OUTPUT_CLOSE_TIMEOUT;
         let is_read = || self.readers.iter().all(JoinHandle::is_finished);
         while !is_read() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail_buffer = self
+            .tail_buffer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         OutputTail {
-            text: String::from_utf8_lossy(&kept.bytes).into_owned(),
-            omitted_bytes: kept.omitted_bytes,
+            text: String::from_utf8_lossy(&tail_buffer.bytes).into_owned(),
+            omitted_bytes: tail_buffer.omitted_bytes,
         }
     }
 }
 
 fn spawn_reader(
     mut output: impl Read + Send + 'static,
-    kept: &Arc<Mutex<TailBuffer>>,
+    tail_buffer: &Arc<Mutex<TailBuffer>>,
 ) -> JoinHandle<()> {
-    let kept = Arc::clone(kept);
+    let tail_buffer = Arc::clone(tail_buffer);
     std::thread::spawn(move || {
         let mut buffer = [0; 8 << 10];
         while let Ok(count @ 1..) = output.read(&mut buffer) {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.bytes.extend(&buffer[..count]);
-            let excess = kept.bytes.len().saturating_sub(MAX_KEPT_OUTPUT_BYTES);
-            kept.bytes.drain(..excess);
-            kept.omitted_bytes += excess as u64;
+            let mut tail_buffer = tail_buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            tail_buffer.bytes.extend(&buffer[..count]);
+            let excess = tail_buffer
+                .bytes
+                .len()
+                .saturating_sub(MAX_KEPT_OUTPUT_BYTES);
+            tail_buffer.bytes.drain(..excess);
+            tail_buffer.omitted_bytes += excess as u64;
         }
     })
 }

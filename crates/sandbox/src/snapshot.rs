@@ -1,4 +1,4 @@
-//! Snapshots: directories that are no repository, and what a person has not committed yet.
+//! Takes snapshots of directories that are not repositories, and of a user's uncommitted changes.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::sandboxes::{SandboxKey, Sandboxes};
 use crate::vault;
 use crate::{ObjectId, Repository, SandboxError};
 
-/// The repository we keep for a directory. The directory itself gets nothing.
+/// Opens the repository that the engine keeps for a directory. Nothing is written into the
+/// directory.
 pub(crate) fn open_directory_repository(
     sandboxes: &Sandboxes,
     directory: &Path,
@@ -28,12 +29,12 @@ pub(crate) fn open_directory_repository(
     ))
 }
 
-/// The files of a directory as a commit; the same files give the same commit.
+/// Commits the files of a directory. The same files give the same commit.
 pub(crate) fn take_directory_snapshot(repository: &Repository) -> Result<ObjectId, SandboxError> {
     let checkout = repository
         .own_checkout()
         .expect("BUG: a directory is its own working tree");
-    // Not where git would look for it: while a landing goes on, that one is locked.
+    // Not git's default index, which is locked during a landing.
     let index = checkout.git_dir.join("snapshot.index");
     let git = repository.git_on_checkout(&checkout, &index);
     git.run(&["add", "--all", "--", "."])
@@ -44,8 +45,8 @@ pub(crate) fn take_directory_snapshot(repository: &Repository) -> Result<ObjectI
 }
 
 impl Sandboxes {
-    /// What the person has not committed, as a commit on the tip: a base for `--with-changes`.
-    /// Kept in the plan's vault; their repository and index are only read.
+    /// Commits the user's uncommitted changes on top of the tip: the base for `--with-changes`. The
+    /// commit is in the plan's vault; the user's repository and index are only read.
     pub fn snapshot_uncommitted_changes(
         &self,
         key: &SandboxKey<'_>,

@@ -1,21 +1,22 @@
-//! Fault points: where tests make a step fail, or kill the process.
+//! Fault points between the steps of an operation, where tests make a step fail or kill the
+//! process.
 //!
-//! In production nothing is installed and a point costs one branch.
+//! In production no faults are installed, and a fault point costs one branch.
 
 use std::fmt;
 use std::sync::Arc;
 
 macro_rules! steps {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// A place between two effects, named after what was just done.
+        /// A point between two effects, named after the effect just completed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Step { $($(#[$doc])* $name,)* }
+        pub enum SandboxStep { $($(#[$doc])* $name,)* }
 
-        impl Step {
+        impl SandboxStep {
             /// Every step, in the order in which a plan passes them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// As tests write it.
+            /// The name that tests use.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -24,68 +25,62 @@ macro_rules! steps {
 }
 
 steps! {
-    /// The vault exists.
     VaultMade = "vault-made",
     /// The base is pinned in the user's repository.
     BasePinned = "base-pinned",
-    /// The files of a new sandbox are there, its repository is not.
+    /// The files of a new sandbox exist; its repository does not.
     FilesLaidOut = "files-laid-out",
-    /// The sandbox has its repository, but is not declared whole.
+    /// The sandbox has its repository, but is not marked complete.
     RepositoryMade = "repository-made",
-    /// The sandbox is whole.
+    /// The sandbox is marked complete.
     SandboxReady = "sandbox-ready",
-    /// The tree is written, nothing points to it.
+    /// The tree is written; no ref points to it.
     TreeWritten = "tree-written",
-    /// The checkpoint points to it.
+    /// The checkpoint ref points to the tree.
     Checkpointed = "checkpointed",
     /// The fence is at this holder's epoch.
     Fenced = "fenced",
     /// The commit to land exists in the vault.
     Committed = "committed",
-    /// Its objects are in the user's repository.
+    /// The commit's objects are in the user's repository.
     ObjectsCopied = "objects-copied",
-    /// They are pinned there.
+    /// The commit's objects are pinned in the user's repository.
     Pinned = "pinned",
-    /// The index is locked.
+    /// The user's index is locked.
     IndexLocked = "index-locked",
-    /// The new files lie ready.
+    /// The new files are staged beside the working tree.
     Staged = "staged",
     /// The journal is durable.
     Journalled = "journalled",
-    /// The new index is in place.
     IndexPlaced = "index-placed",
-    /// The branch points to the commit.
     RefMoved = "ref-moved",
-    /// Some of the files are exchanged.
+    /// Some of the working tree's files are exchanged.
     SomeExchanged = "some-exchanged",
-    /// All of them are.
     AllExchanged = "all-exchanged",
-    /// The index knows how they look.
+    /// The index has the new files' stat data.
     IndexRefreshed = "index-refreshed",
-    /// The index is free again.
+    /// The index lock is removed.
     Unlocked = "unlocked",
-    /// Journal and displaced files are gone.
+    /// The journal and the displaced files are removed.
     JournalRemoved = "journal-removed",
-    /// Pins are gone.
     Unpinned = "unpinned",
     /// Work that did not land has its rescue ref.
     Rescued = "rescued",
-    /// The sandbox was moved out of the way.
+    /// The sandbox is moved aside, to be removed.
     SandboxSetAside = "sandbox-set-aside",
 }
 
-/// Decides what happens at each step. A fault that kills the process simply does not return.
+/// Decides what happens at each step. A fault that kills the process does not return.
 #[derive(Clone, Default)]
-pub struct StepFaults(Option<Arc<dyn Fn(Step) -> std::io::Result<()> + Send + Sync>>);
+pub struct StepFaults(Option<Arc<dyn Fn(SandboxStep) -> std::io::Result<()> + Send + Sync>>);
 
 impl StepFaults {
-    /// Faults as this function says.
-    pub fn new(decide: impl Fn(Step) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn new(decide: impl Fn(SandboxStep) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(decide)))
     }
 
-    /// The step was done; does the next one happen?
-    pub(crate) fn check_step(&self, step: Step) -> std::io::Result<()> {
+    /// Called after a step; an error stops the operation before the next one.
+    pub(crate) fn check_step(&self, step: SandboxStep) -> std::io::Result<()> {
         match &self.0 {
             Some(decide) => decide(step),
             None => Ok(()),

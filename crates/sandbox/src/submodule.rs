@@ -1,4 +1,5 @@
-//! Submodules: git keeps only the commit of one, so what is written below its path would be lost without a word.
+//! Finds files that an agent wrote below submodules. git records only a submodule's commit, so
+//! these files would be lost silently.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,17 +17,16 @@ use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError, open_for_person};
 
-/// How deep submodules of submodules are looked at.
+/// How deep nested submodules are checked.
 const MAX_SUBMODULE_DEPTH: usize = 8;
 
-/// A submodule in an index.
 struct SubmoduleEntry {
     path: TreePath,
     commit: ObjectId,
 }
 
 impl Sandboxes {
-    /// Files below the submodules of a sandbox that are not as the submodule's commit has them.
+    /// Files below the sandbox's submodules that differ from the submodule's commit.
     pub(crate) fn list_submodule_writes(
         &self,
         key: &SandboxKey<'_>,
@@ -61,7 +61,7 @@ impl SubmoduleScan<'_> {
         for submodule in submodules {
             let path = &submodule.path;
             let submodule_path = files::join_tree_path(self.root, path);
-            // Where a link or a file took its place, the tree shows that.
+            // If a symlink or a file replaced the submodule, the tree diff shows it.
             if PathHandle::open(self.root, path).is_err() || !files::is_directory(&submodule_path) {
                 continue;
             }
@@ -80,8 +80,8 @@ impl SubmoduleScan<'_> {
         Ok(())
     }
 
-    /// Compares a submodule that was checked out with its commit; `false` if that cannot be done. As of every
-    /// repository of an agent's, only objects are read.
+    /// Compares a checked-out submodule with its commit. Returns `false` if its objects cannot be
+    /// read. Only objects are read, because the agent controls the repository.
     fn scan_populated_submodule(
         &self,
         submodule: &SubmoduleEntry,
@@ -125,7 +125,7 @@ impl SubmoduleScan<'_> {
             let name = name.strip_suffix(b"/").unwrap_or(name);
             join_paths(&submodule.path, name)
         });
-        // A submodule in it is looked at by itself.
+        // Nested submodules are checked on their own.
         found.extend(changed.filter(|path| !inner.iter().any(|one| one.path == *path)));
         drop(scratch);
         self.scan_submodules(&inner, depth + 1, found)?;
@@ -133,7 +133,8 @@ impl SubmoduleScan<'_> {
     }
 }
 
-/// Can there be a submodule in an index? Its mode is in four bytes of its own, whatever the format's version.
+/// Can this index contain a submodule? Every index version stores the mode in four bytes, so a byte
+/// search is enough to rule it out without starting git.
 fn may_have_submodules(index: &Path) -> Result<bool, SandboxError> {
     const GITLINK_MODE_BYTES: [u8; 4] = 0o160_000_u32.to_be_bytes();
     let bytes = match std::fs::read(index) {
@@ -169,25 +170,25 @@ fn join_paths(above: &TreePath, below: &[u8]) -> Option<TreePath> {
     TreePath::new([above.as_bytes(), b"/", below].concat()).ok()
 }
 
-/// Where the objects of a submodule are that was checked out in the sandbox, if they are in the sandbox.
-fn find_submodule_objects(root: &Path, place: &Path) -> Option<PathBuf> {
+/// The object directory of a submodule that was checked out, if it is inside the sandbox.
+fn find_submodule_objects(root: &Path, submodule_path: &Path) -> Option<PathBuf> {
     const MAX_GIT_FILE_BYTES: u64 = 8192;
-    let own = place.join(".git");
-    let git_dir = if files::is_directory(&own) {
-        own
+    let dot_git = submodule_path.join(".git");
+    let git_dir = if files::is_directory(&dot_git) {
+        dot_git
     } else {
-        let text = open_for_person::read_regular_file(&own, MAX_GIT_FILE_BYTES).ok()??;
+        let text = open_for_person::read_regular_file(&dot_git, MAX_GIT_FILE_BYTES).ok()??;
         let named = text.strip_prefix(b"gitdir: ")?;
         let named = named.strip_suffix(b"\n").unwrap_or(named);
-        place.join(OsStr::from_bytes(named))
+        submodule_path.join(OsStr::from_bytes(named))
     };
     let objects = git_dir.join("objects").canonicalize().ok()?;
     let is_inside = objects.starts_with(root.canonicalize().ok()?);
-    // git separates such directories by colons.
-    let is_plain = !objects
+    // git separates alternates by colons, and unquotes them.
+    let is_unambiguous = !objects
         .as_os_str()
         .as_bytes()
         .iter()
         .any(|byte| matches!(byte, b':' | b'"'));
-    (is_inside && is_plain).then_some(objects)
+    (is_inside && is_unambiguous).then_some(objects)
 }

@@ -1,6 +1,6 @@
-//! The vault: a bare repository of ours for one plan and resource. It borrows the user's objects
-//! and keeps the plan's own: checkpoints, results, merges. No agent gets at it, so that git may
-//! trust what is configured in it.
+//! The vault: the engine's bare repository for one plan and resource. It borrows the user's objects
+//! and stores checkpoints, results and merges. Agents cannot write to it, so git may trust its
+//! configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,32 +10,31 @@ use plan::{Epoch, PlanId};
 use crate::compare::ScratchDir;
 use crate::error::FileErrorContext;
 use crate::git::{GitCommand, GitEnv};
-use crate::step_faults::{Step, StepFaults};
+use crate::step_faults::{SandboxStep, StepFaults};
 use crate::{ObjectId, Repository, SandboxError, files, refs};
 
-/// Where a plan's objects are kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Vault {
     git_env: GitEnv,
     path: PathBuf,
 }
 
-/// Keeps the newest state of the work.
+/// Points to the newest checkpoint.
 const CHECKPOINT_REF: &str = "refs/planwright/checkpoint";
 
-/// What agents leave where they work that is no part of it. Aider would otherwise name it in `.gitignore`, which
-/// would be a change, also of a run in which nothing came of anything else.
+/// Files that agents write for themselves into the working tree. Aider would otherwise add them to
+/// `.gitignore`, and a run without any other result would still have a change.
 const AGENT_EXCLUDES: &[u8] =
     b"\n.aider\n.aider.chat.history.md\n.aider.input.history\n.aider.llm.history\n.aider.tags.cache.*\n";
 
-/// Of how many places a vault may borrow objects.
+/// From how many object directories a vault may borrow.
 const MAX_VAULT_LENDERS: usize = 8;
 
-/// How commits of the engine's own are signed; they never reach a branch.
+/// Author of the engine's own commits, which never reach a branch.
 const ENGINE_AUTHOR: &str = "Planwright";
 
 impl Vault {
-    /// The vault at this path, whether it exists or not.
+    /// The path need not exist.
     pub fn at_path(git_env: &GitEnv, path: &Path) -> Self {
         Self {
             git_env: git_env.clone(),
@@ -43,7 +42,7 @@ impl Vault {
         }
     }
 
-    /// Makes it, or what is missing of it: every step may be repeated.
+    /// Creates the vault, or the missing parts of it. Safe to repeat.
     pub fn create_or_repair(
         &self,
         repository: &Repository,
@@ -54,12 +53,12 @@ impl Vault {
         mirror_file(repository.common_dir(), &self.path, "shallow")?;
         copy_excludes(repository.common_dir(), &self.path)?;
         faults
-            .check_step(Step::VaultMade)
+            .check_step(SandboxStep::VaultMade)
             .while_being("written", &self.path)
     }
 
-    /// Borrows from where the repository is now. Earlier places stay on the list as long as they exist:
-    /// a plan that began in one clone and goes on in another needs both.
+    /// Borrows from the repository's current path. Earlier paths stay listed while they exist: a
+    /// plan that started in one clone and continues in another needs both.
     fn borrow_objects_from(&self, repository: &Repository) -> Result<(), SandboxError> {
         let mut lenders = vec![repository.common_dir().join("objects")];
         for earlier in read_alternates(&self.objects_dir()) {
@@ -71,7 +70,7 @@ impl Vault {
         write_alternates(&self.path, &lenders)
     }
 
-    /// Is it there, and does it borrow from these objects before all others?
+    /// Does the vault exist, with these objects as its first alternate?
     pub fn borrows_from(&self, objects: &Path) -> bool {
         read_alternates(&self.objects_dir())
             .first()
@@ -79,8 +78,8 @@ impl Vault {
             == Some(objects)
     }
 
-    /// git on the vault that also reads this repository's objects, for callers that may not write: the
-    /// vault may still name the place where the repository was.
+    /// git on the vault that also reads this repository's objects. For callers that may not write:
+    /// the vault's alternates may still name the repository's old path.
     pub fn git_with_repository_objects(&self, repository: &Repository) -> GitCommand {
         let objects = repository.common_dir().join("objects");
         self.git().with_variable(
@@ -89,7 +88,6 @@ impl Vault {
         )
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -98,7 +96,8 @@ impl Vault {
         &self.git_env
     }
 
-    /// A directory in it that nobody else uses, and that goes when it is no longer needed.
+    /// A new path inside the vault that no other caller uses; the directory is removed when
+    /// dropped.
     pub fn new_scratch_dir(&self) -> ScratchDir {
         static NEXT_SCRATCH_NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NEXT_SCRATCH_NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -106,12 +105,11 @@ impl Vault {
         ScratchDir(self.path.join(name))
     }
 
-    /// Its objects, for others to borrow.
     pub fn objects_dir(&self) -> PathBuf {
         self.path.join("objects")
     }
 
-    /// Removes what a git that found no room wrote of objects and left.
+    /// Removes the temporary object files that git leaves when the disk is full.
     pub fn remove_unfinished_objects(&self) {
         let directories = std::fs::read_dir(self.objects_dir()).into_iter().flatten();
         for directory in directories.flatten() {
@@ -124,12 +122,11 @@ impl Vault {
         }
     }
 
-    /// git on the vault.
     pub fn git(&self) -> GitCommand {
         GitCommand::at_git_dir(&self.git_env, &self.path)
     }
 
-    /// A commit of the engine's own, the same for the same tree and parent.
+    /// Creates a commit by the engine. The same tree, parent and message give the same commit.
     pub fn create_commit(
         &self,
         tree: &ObjectId,
@@ -143,7 +140,7 @@ impl Vault {
         with_author(self.git(), ENGINE_AUTHOR, "planwright@localhost", 0).read_object_id(&arguments)
     }
 
-    /// The state of the work as a commit: its tree on its base.
+    /// Creates a commit with the sandbox's tree on its base.
     pub fn create_checkpoint(
         &self,
         plan_id: PlanId,
@@ -155,7 +152,7 @@ impl Vault {
         self.create_commit(tree, Some(base), &message)
     }
 
-    /// Remembers a checkpoint as the newest, if the newest is still this one.
+    /// Moves the checkpoint ref, if it still points to `expected`.
     pub fn set_checkpoint(
         &self,
         checkpoint: &ObjectId,
@@ -168,7 +165,7 @@ impl Vault {
         git.run(&[&arguments[..], &change].concat()).map(drop)
     }
 
-    /// The newest checkpoint: its base and its tree.
+    /// The base and the tree of the newest checkpoint.
     pub fn last_checkpoint(&self) -> Result<Option<(ObjectId, ObjectId)>, SandboxError> {
         if self.has_no_checkpoint() {
             return Ok(None);
@@ -181,7 +178,6 @@ impl Vault {
         Ok(base.zip(tree))
     }
 
-    /// The commit of the newest checkpoint.
     pub fn checkpoint_commit(&self) -> Result<Option<ObjectId>, SandboxError> {
         if self.has_no_checkpoint() {
             return Ok(None);
@@ -189,14 +185,14 @@ impl Vault {
         refs::resolve_name(&self.git(), CHECKPOINT_REF)
     }
 
-    /// Is it plain that there is none? Every new sandbox asks, and mostly it is: the vault's refs are
-    /// files, and only ours.
+    /// Tells without starting git that there is no checkpoint, as for every new sandbox. The
+    /// vault's refs are files, and only the engine writes them.
     fn has_no_checkpoint(&self) -> bool {
         let has_none = |name: &str| !self.path.join(name).exists();
         has_none(CHECKPOINT_REF) && has_none("packed-refs")
     }
 
-    /// Keeps an object from being lost to tidying up.
+    /// Creates a ref to an object, so that garbage collection does not remove it.
     pub fn keep_object(&self, name: &str, object: &ObjectId) -> Result<(), SandboxError> {
         let name = format!("refs/planwright/kept/{name}");
         self.git()
@@ -204,13 +200,13 @@ impl Vault {
             .map(drop)
     }
 
-    /// The tree of a commit, as far as its objects can be reached.
+    /// The tree of a commit; an error if its objects cannot be found.
     pub fn read_tree_of(&self, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
         resolve_tree(&self.git(), &self.path, commit)
     }
 }
 
-/// The tree of a commit; a commit that cannot be reached is said to be gone.
+/// The tree of a commit; `ObjectMissing` if it cannot be found.
 pub(crate) fn resolve_tree(
     git: &GitCommand,
     path: &Path,
@@ -224,7 +220,7 @@ pub(crate) fn resolve_tree(
     })
 }
 
-/// git that commits as this person at this moment.
+/// Sets author, committer and date for commits.
 pub(crate) fn with_author(git: GitCommand, name: &str, email: &str, seconds: i64) -> GitCommand {
     let date = format!("@{seconds} +0000");
     git.with_variable("GIT_AUTHOR_NAME", name)
@@ -235,16 +231,16 @@ pub(crate) fn with_author(git: GitCommand, name: &str, email: &str, seconds: i64
         .with_variable("GIT_COMMITTER_DATE", &date)
 }
 
-/// An empty bare repository; what is there already is left alone.
+/// Creates an empty bare repository, or what is missing of it.
 pub(crate) fn create_bare_repository(path: &Path, object_format: &str) -> Result<(), SandboxError> {
-    // Whatever git writes into it is nobody else's to read.
+    // Files that git creates here are readable by the owner only.
     let config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tfilemode = true\n\
                   \tsharedRepository = 0600\n";
     write_repository_files(path, object_format, config, "refs/heads/none")
 }
 
-/// The files git needs to see a repository. Written here because starting git for it would take
-/// longer than everything else about a small sandbox.
+/// Writes the files that make a directory a repository. `git init` would take longer than
+/// everything else about a small sandbox.
 pub(crate) fn write_repository_files(
     path: &Path,
     object_format: &str,
@@ -256,11 +252,11 @@ pub(crate) fn write_repository_files(
     }
     let config = format!("{config}[extensions]\n\tobjectformat = {object_format}\n");
     write_if_changed(&path.join("config"), config.as_bytes())?;
-    // Last, because by it git recognises a repository.
+    // Last, because HEAD is what makes git recognise a repository.
     write_if_changed(&path.join("HEAD"), format!("ref: {head}\n").as_bytes())
 }
 
-/// Lets a repository read the objects of others.
+/// Lists the object directories that a repository borrows from.
 pub(crate) fn write_alternates(path: &Path, objects: &[PathBuf]) -> Result<(), SandboxError> {
     use std::os::unix::ffi::OsStrExt;
     let mut text = Vec::new();
@@ -269,7 +265,7 @@ pub(crate) fn write_alternates(path: &Path, objects: &[PathBuf]) -> Result<(), S
         if bytes.contains(&b'\n') {
             return Err(SandboxError::UnusableLocation {
                 path: directory.clone(),
-                why: "has a line break in its name, which git cannot borrow from".to_owned(),
+                why: "has a line break in its name, which git does not support here".to_owned(),
                 hint: "Rename the directory.".to_owned(),
             });
         }
@@ -279,7 +275,7 @@ pub(crate) fn write_alternates(path: &Path, objects: &[PathBuf]) -> Result<(), S
     write_if_changed(&path.join("objects/info/alternates"), &text)
 }
 
-/// The object directories that one borrows from, as its list says.
+/// Reads the object directories that an object directory borrows from.
 pub(crate) fn read_alternates(objects: &Path) -> Vec<PathBuf> {
     let list = std::fs::read(objects.join("info/alternates")).unwrap_or_default();
     list.split(|byte| *byte == b'\n')
@@ -288,8 +284,8 @@ pub(crate) fn read_alternates(objects: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Object directories as git reads them from a variable: separated by colons, quoted so that a colon may be
-/// in a name.
+/// Formats object directories for git's environment variable: separated by colons, quoted so that a
+/// name may contain a colon.
 pub(crate) fn format_alternates(directories: &[&Path]) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let mut text = Vec::new();
@@ -309,7 +305,7 @@ pub(crate) fn format_alternates(directories: &[&Path]) -> std::ffi::OsString {
     std::ffi::OsString::from_vec(text)
 }
 
-/// Copies a file from one repository to another, or removes it where the first has none.
+/// Copies a file between repositories, or removes the copy if there is no source file.
 pub(crate) fn mirror_file(from: &Path, to: &Path, name: &str) -> Result<(), SandboxError> {
     let (source, copy) = (from.join(name), to.join(name));
     match std::fs::read(&source) {
@@ -326,7 +322,7 @@ pub(crate) fn mirror_file(from: &Path, to: &Path, name: &str) -> Result<(), Sand
     }
 }
 
-/// Leaves out what the person leaves out, and what agents keep for themselves among the files they work on.
+/// Copies the user's exclude list and adds the files that agents write for themselves.
 fn copy_excludes(from: &Path, to: &Path) -> Result<(), SandboxError> {
     const EXCLUDE_FILE: &str = "info/exclude";
     let source = from.join(EXCLUDE_FILE);
@@ -338,11 +334,11 @@ fn copy_excludes(from: &Path, to: &Path) -> Result<(), SandboxError> {
     write_if_changed(&to.join(EXCLUDE_FILE), &content)
 }
 
-/// Writes a file unless it says so already. One that says something else is replaced whole: another
-/// process may be reading it.
+/// Writes a file unless it has this content already. Replaces an existing file atomically, because
+/// another process may be reading it.
 fn write_if_changed(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     match std::fs::read(path) {
-        Ok(there) if there == content => Ok(()),
+        Ok(existing) if existing == content => Ok(()),
         Ok(_) => {
             let new = path.with_extension(format!("new-{}", std::process::id()));
             files::write_private_file(&new, content)?;

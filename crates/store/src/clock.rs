@@ -1,21 +1,20 @@
-//! The clock of the stores that have none of their own. The only place that asks the system.
+//! The clock of stores without a database clock. The only place that reads the system time.
 
 use std::fmt;
 use std::sync::Arc;
 
 use plan::Timestamp;
 
-/// Where `now` comes from: the system, or a test.
+/// Returns the current time: of the system, or of a test.
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>);
 
 impl Clock {
-    /// A clock that shows what this function says.
+    /// Creates a clock that returns the times of this function.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(now)))
     }
 
-    /// The moment it shows.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Some(now) => now(),
@@ -26,7 +25,7 @@ impl Clock {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the door everybody else is sent to"
+    reason = "the only place that reads the system time"
 )]
 fn system_now() -> Timestamp {
     let since_epoch = std::time::SystemTime::now()
@@ -38,7 +37,7 @@ fn system_now() -> Timestamp {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() {
-            "Clock(given)"
+            "Clock(custom)"
         } else {
             "Clock(system)"
         })

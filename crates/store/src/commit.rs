@@ -1,4 +1,4 @@
-//! The one write path.
+//! The write interface of a store: one submission is read, decided and committed as a unit.
 
 use std::sync::Arc;
 
@@ -11,71 +11,66 @@ use plan::{
 
 use crate::StoreError;
 
-/// A pure decision on the rows that were read. May be run more than once, on fresher rows each
-/// time; gets `now` from the store.
+/// A pure decision on the rows that were read. The store passes `now` and may call it again on
+/// fresher rows.
 pub type DecideFn = Box<dyn FnMut(&DecisionFacts, Timestamp) -> Result<Decision, Refusal> + Send>;
 
-/// Reads, decides and commits as one.
+/// Reads, decides and commits in one transaction.
 ///
 /// # Crash contract
 ///
-/// - When `commit` returns `Ok`, everything the decision said is durable and visible to every
-///   reader; power loss does not take it back.
+/// - When `commit` returns `Ok`, the whole decision is durable and visible to every reader, even
+///   after a power loss.
 /// - When it returns [`CommitError::Refused`] or [`CommitError::Failed`], nothing was written and
 ///   nothing will be.
-/// - When it returns [`CommitError::Unknown`], the outcome could not be learnt; submitting the same
-///   work again under the same [`Key`] is safe.
+/// - When it returns [`CommitError::Unknown`], the outcome is unknown. Submitting the same work
+///   again under the same [`IdempotencyKey`] is safe.
 /// - A crash at any point leaves all of the decision or none of it.
 pub trait StoreWriter {
-    /// Carries out one submission.
     fn commit(&self, submission: Submission) -> Result<CommitOutcome, CommitError>;
 }
 
-/// One piece of work for the write path.
+/// One request to the write path.
 pub struct Submission {
-    /// Unique in the store; written with the work, so that a lost answer can be settled.
+    /// Unique in the store. Stored with the commit, so that a lost response can be resolved.
     pub id: CommandId,
-    /// Makes repeating safe: the answer committed under a key is given again instead of deciding.
+    /// Makes retries safe: a repeated key returns the committed receipt instead of deciding again.
     pub key: Option<IdempotencyKey>,
     /// The rows the decision needs.
     pub reads: ReadSet,
-    /// The decision.
     pub decide: DecideFn,
 }
 
-/// An idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// What it is scoped to: the verb, and the plan if there is one.
+    /// The verb, and the plan if there is one.
     pub scope: String,
-    /// What the caller chose.
+    /// Chosen by the caller.
     pub key: String,
-    /// Digest of the arguments; the same key with others is a conflict.
+    /// Digest of the arguments. The same key with other arguments is a conflict.
     pub fingerprint: Digest,
 }
 
-/// The rows a decision needs. They are held to the commit: nobody changes them in between.
+/// The rows a decision needs. They stay locked until the commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadSet {
-    /// A plan, with its lease.
+    /// A plan and its lease.
     pub plan: Option<(PlanId, RowAccess)>,
-    /// An action.
     pub action: Option<(QualifiedName, RowAccess)>,
-    /// Scopes of rules, each with its rules and revision.
+    /// Scopes with their rules and revisions.
     ///
-    /// Whoever changes the rules of an action or a plan also reads that action or plan
-    /// exclusively, so that a scope without any row yet cannot appear unnoticed.
+    /// A command that changes the rules of an action or a plan also reads that action or plan
+    /// exclusively. Otherwise a scope without a row yet could appear unnoticed.
     pub rules: Vec<(RuleScope, RowAccess)>,
     /// The plan's open changesets.
     pub changesets: ChangesetReads,
-    /// Projects.
     pub projects: ProjectReads,
-    /// What was used and is set aside.
+    /// Spent and reserved amounts.
     pub ledger: LedgerReads,
 }
 
 impl ReadSet {
-    /// These rows and those, each held as strictly as either asks for.
+    /// Returns the union of both sets, each row with the stricter access.
     #[must_use]
     pub fn merge_with(mut self, other: Self) -> Self {
         self.plan = merge_access(self.plan, other.plan);
@@ -100,7 +95,7 @@ impl ReadSet {
     }
 }
 
-/// One of the same row, held as strictly as either asks for; there is only ever one.
+/// Merges two reads of the same row; a set reads at most one plan and one action.
 fn merge_access<T>(
     one: Option<(T, RowAccess)>,
     other: Option<(T, RowAccess)>,
@@ -111,19 +106,17 @@ fn merge_access<T>(
     }
 }
 
-/// How a row is held.
+/// The lock mode of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowAccess {
-    /// Others may read it too; nobody changes it.
+    /// Others may read the row; nobody may change it.
     Shared,
-    /// It may be changed by this decision.
+    /// The decision may change the row.
     Exclusive,
 }
 
-/// How much of a plan's open changesets is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ChangesetReads {
-    /// Nothing.
     #[default]
     None,
     /// The changesets, and their entries at these paths.
@@ -132,27 +125,24 @@ pub enum ChangesetReads {
     All,
 }
 
-/// How much of the ledger is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LedgerReads {
-    /// Nothing.
     #[default]
     None,
-    /// The account of all plans, that of the plan, and what is set aside for its holders. They may be
-    /// changed by this decision: whoever reads them waits for their turn at all of them.
+    /// The global account, the plan's account and its reservations. The decision may change them,
+    /// so commands that read them run one after the other.
     OfPlan,
 }
 
-/// Which projects are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProjectReads {
-    /// None.
     #[default]
     None,
-    /// Those of these names. With one that may be changed come the plans that use it and have not
-    /// ended.
+    /// The projects with these names. A project read exclusively comes with the unfinished plans
+    /// that use it.
     Named(Vec<(QualifiedName, RowAccess)>),
-    /// Those of the plan's resources, so that nobody changes them. Which these are is frozen.
+    /// The projects of the plan's resources, locked against changes. A plan's projects never
+    /// change.
     OfPlan,
 }
 
@@ -161,7 +151,7 @@ impl ProjectReads {
         match (self, other) {
             (Self::None, reads) | (reads, Self::None) => reads,
             (Self::OfPlan, Self::OfPlan) => Self::OfPlan,
-            // A plan that is made and claimed at once has no projects but those it is made with.
+            // A plan that is created and claimed at once uses only the projects it is created with.
             (Self::Named(named), Self::OfPlan) | (Self::OfPlan, Self::Named(named)) => {
                 Self::Named(named)
             }
@@ -178,22 +168,20 @@ impl ProjectReads {
     }
 }
 
-/// How many of the plans that use a project are named; all of them are counted.
+/// How many plans that use a project are listed by id. All of them are counted.
 pub(crate) const MAX_LIVE_PLANS_NAMED: usize = 5;
 
-/// What was committed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommitOutcome {
-    /// What the decision answered; the remembered one if the key was known.
+    /// The decision's receipt, or the stored one if the key was known.
     pub receipt: CommandReceipt,
-    /// The plan as committed; `None` if the answer was remembered or no plan was concerned.
+    /// The plan as committed; `None` for a repeated key or if no plan was involved.
     pub plan: Option<Arc<Plan>>,
-    /// The answer is one committed earlier under the same key.
+    /// The receipt was committed earlier under the same key.
     pub is_repeat: bool,
 }
 
 impl CommitOutcome {
-    /// What the caller is told once a decision is committed.
     pub(crate) fn from_decision(decision: &Decision, facts: &DecisionFacts) -> Self {
         let receipt_plan_id = decision.receipt.plan;
         let changed = decision
@@ -210,29 +198,23 @@ impl CommitOutcome {
     }
 }
 
-/// Why nothing was committed, or why that is not known.
+/// Why nothing was committed, or why the outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The decision was no.
+    /// The decision was a refusal.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The key was used before, for something else.
+    /// The key was used before with other arguments.
     #[error("idempotency key `{key}` was used before with other arguments")]
-    KeyReused {
-        /// The key.
-        key: String,
-    },
+    KeyReused { key: String },
     /// The store failed; nothing was written.
     #[error(transparent)]
     Failed(#[from] StoreError),
-    /// The store failed while committing, and what became of it could not be learnt.
-    #[error(
-        "the store failed while committing, and whether it was committed could not be learnt: {source}"
-    )]
+    /// The store failed during COMMIT and the outcome could not be determined.
+    #[error("the store failed during the commit, and its outcome is unknown: {source}")]
     Unknown {
-        /// The submission.
+        /// The submission whose outcome is unknown.
         id: CommandId,
-        /// What failed.
         source: StoreError,
     },
 }

@@ -1,94 +1,71 @@
-//! What can be wrong with a store, told apart as far as it helps somebody to mend it.
+//! Store errors, distinguished as far as it helps to fix the cause.
 
-/// Why a store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Its place cannot be used: a directory, unreadable, not creatable.
+    /// The location cannot hold a store: it is a directory, unreadable, or cannot be created.
     #[error("{place} cannot be used as a store: {why}")]
     Unusable {
-        /// Path or address, without credentials.
+        /// Path or URL, without credentials.
         place: String,
-        /// What is wrong with it.
         why: String,
     },
-    /// The file is not one of ours.
+    /// The file or database belongs to another program.
     #[error("{place} is not a Planwright store")]
-    NotAStore {
-        /// Path or address.
-        place: String,
-    },
+    NotAStore { place: String },
     /// The store was written by a newer program.
     #[error("{place} has schema {found}, newer than this program's {known}")]
     NewerSchema {
-        /// Path or address.
         place: String,
-        /// Its schema.
+        /// The store's schema version.
         found: u32,
-        /// Ours.
+        /// The newest schema version this program supports.
         known: u32,
     },
     /// The store was written by an older program and must be migrated first.
     #[error("{place} has schema {found}, older than this program's {known}")]
     OlderSchema {
-        /// Path or address.
         place: String,
-        /// Its schema.
+        /// The store's schema version.
         found: u32,
-        /// Ours.
+        /// The schema version this program requires.
         known: u32,
     },
-    /// The file lies on a file system that cannot keep its promises.
-    #[error("{place} lies on a network file system ({kind})")]
+    /// The file is on a file system whose locks or shared memory do not work between machines.
+    #[error("{place} is on a network file system ({kind})")]
     NetworkFileSystem {
-        /// Path.
         place: String,
-        /// Which.
+        /// For example `nfs`.
         kind: &'static str,
     },
-    /// No room is left.
-    #[error("no room is left for {place}")]
-    Full {
-        /// Path or address.
-        place: String,
-    },
-    /// The server does not answer.
+    /// The disk is full.
+    #[error("no space left for {place}")]
+    Full { place: String },
+    /// The server does not respond.
     #[error("the database at {place} cannot be reached: {why}")]
     Unreachable {
-        /// Address, without credentials.
+        /// URL, without credentials.
         place: String,
-        /// What went wrong.
         why: String,
     },
-    /// Somebody held the store for too long.
+    /// Another process held the store's lock for too long.
     #[error("{place} was busy for too long")]
-    Busy {
-        /// Path or address.
-        place: String,
-    },
-    /// What was read makes no sense: damage, or a defect of Planwright.
-    #[error("{place} holds what cannot be read: {why}")]
-    Corrupt {
-        /// Path or address.
-        place: String,
-        /// What.
-        why: String,
-    },
-    /// Anything else the database said.
-    #[error("the database said: {why}")]
-    Database {
-        /// What it said.
-        why: String,
-    },
-    /// This kind of store cannot do that.
+    Busy { place: String },
+    /// Stored data cannot be decoded: damage, or a bug in Planwright.
+    #[error("{place} is corrupt: {why}")]
+    Corrupt { place: String, why: String },
+    /// Any other database error.
+    #[error("database error: {why}")]
+    Database { why: String },
+    /// This kind of store does not support the operation.
     #[error("{what}")]
     Unsupported {
-        /// What, and what to do instead.
+        /// The reason, and what to do instead.
         what: String,
     },
 }
 
 impl StoreError {
-    /// May the same succeed in a moment, without anybody changing the store?
+    /// Checks whether a retry may succeed without a change to the store.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Full { .. }

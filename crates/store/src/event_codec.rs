@@ -1,32 +1,30 @@
-//! Events as bytes: what is stored, what is hashed, what can be erased.
+//! Encodes events as JSON and chains their hashes.
 //!
-//! The stored body of an event holds the digest of each free text instead of the text; the texts
-//! lie beside it. The hash covers the previous hash and the body, so a text can be erased without
-//! breaking the chain, and nothing else can be changed without.
+//! The stored body of an event contains the digest of each free text instead of the text. The texts
+//! are stored beside it. The hash covers the previous hash and the body, so erasing a text keeps
+//! the chain intact, and any other change breaks it.
 
 use std::collections::BTreeMap;
 
 use plan::{Digest, RecordedEvent};
 use serde_json::Value;
 
-/// The version of the encoding. Older ones are upcast when read.
+/// The version of the encoding. Older events are upgraded when read.
 const EVENT_FORMAT: u64 = 1;
 
-/// An event ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedEvent {
     /// The hashed bytes.
     pub body: String,
-    /// The texts taken out of it, as a JSON object by digest; `None` if there was none.
+    /// The extracted texts as a JSON object keyed by digest; `None` if there are none.
     pub texts: Option<String>,
-    /// The hash of the event before it and the body.
+    /// Hash of the previous event's hash and the body.
     pub hash: Digest,
 }
 
-/// Why stored bytes are not an event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventDecodeError {
-    /// Not the JSON it should be.
+    /// The body is not valid JSON, or not an event.
     #[error("not an event: {0}")]
     Json(#[from] serde_json::Error),
     /// Written by a newer program.
@@ -44,7 +42,7 @@ pub fn encode_event(recorded: &RecordedEvent, previous: Digest) -> EncodedEvent 
     EncodedEvent { body, texts, hash }
 }
 
-/// Decodes a stored event; a text that was erased stays erased.
+/// Decodes a stored event. Erased texts stay erased.
 pub fn decode_event(body: &str, texts: Option<&str>) -> Result<RecordedEvent, EventDecodeError> {
     let mut value: Value = serde_json::from_str(body)?;
     let format = value.get("format").and_then(Value::as_u64).unwrap_or(0);
@@ -59,15 +57,16 @@ pub fn decode_event(body: &str, texts: Option<&str>) -> Result<RecordedEvent, Ev
     Ok(serde_json::from_value(value)?)
 }
 
-/// The hash of an event: of the one before it and of its body.
+/// Hashes the previous event's hash and this event's body.
 pub fn chain_hash(previous: Digest, body: &str) -> Digest {
     Digest::hash_parts([previous.as_bytes().as_slice(), body.as_bytes()])
 }
 
-/// Copies encoded fields, with a digest in the place of each text. The texts, as [`Encoded`] keeps them.
+/// Appends the encoded fields to `body`, with each text replaced by its digest. Returns the texts
+/// in the form of [`EncodedEvent::texts`].
 ///
-/// This looks at the encoded bytes, because a tree of values would be built and torn down for every event. What
-/// begins a text cannot stand inside of a string: there, a quotation mark has a backslash before it.
+/// Scans the encoded bytes, because building a JSON tree for every event is slow. The marker cannot
+/// occur inside a string: there, its quotation marks are escaped.
 fn extract_texts(fields: &str, body: &mut String) -> Option<String> {
     const TEXT_MARKER: &str = r#"{"$text":""#;
     let mut texts = BTreeMap::new();
@@ -84,7 +83,7 @@ fn extract_texts(fields: &str, body: &mut String) -> Option<String> {
             body.push('"');
             texts.insert(digest, text);
         } else {
-            // Among others it is somebody's own key.
+            // Beside other fields, `$text` is a user's own key.
             body.push_str(&rest[..rest.len() - after.len()]);
         }
         rest = after;
@@ -94,7 +93,7 @@ fn extract_texts(fields: &str, body: &mut String) -> Option<String> {
     (!texts.is_empty()).then(encoded)
 }
 
-/// How many bytes the string takes that `json` begins with, quotation marks included.
+/// Returns the length in bytes of the string that starts `json`, with its quotation marks.
 fn json_string_length(json: &str) -> usize {
     let mut escaped = false;
     let ends = json.bytes().skip(1).position(|byte| {
@@ -110,7 +109,7 @@ fn restore_texts(value: &mut Value, texts: &BTreeMap<String, String>) {
         Value::Object(fields) => {
             if fields.len() == 1
                 && let Some(Value::String(digest)) = fields.get("$erased")
-                // A text that is not what its digest says was tampered with; it counts as erased.
+                // A text that does not match its digest was tampered with and counts as erased.
                 && let Some(text) = texts.get(digest)
                 && &Digest::hash_bytes(text.as_bytes()).to_string() == digest
             {
@@ -171,9 +170,9 @@ mod tests {
         );
     }
 
-    /// What people write is found however it is escaped, and nothing that only looks like a text is.
+    /// Escaped texts are extracted; strings that only look like a text are not.
     #[test]
-    fn every_text_is_taken_out_whole_and_put_back() {
+    fn every_text_is_extracted_and_restored() {
         let odd = [
             "",
             "\\",
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_text_stays() {
+    fn a_string_that_looks_like_a_text_stays() {
         let mut recorded = failed_event(ErasableText::Erased(Digest::ZERO));
         recorded.by = Caller::Person(r#"{"$text":"ada"}"#.into());
         let encoded = encode_event(&recorded, Digest::ZERO);
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_among_others_is_no_text() {
+    fn a_text_key_beside_other_fields_stays() {
         let fields = r#""set_env":{"$text":"mine","PATH":"/bin"},"goal":{"$text":"tidy"}}"#;
         let mut body = String::from("{");
         let texts = extract_texts(fields, &mut body).unwrap();

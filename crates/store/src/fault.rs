@@ -1,44 +1,40 @@
-//! Fault points: where tests make the write path fail, or kill the process.
+//! Fault points: places where tests make the write path fail or kill the process.
 //!
-//! In production nothing is installed and a point costs one branch.
+//! Production installs no faults; a point then costs one branch.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A place on the write path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultPoint {
-    /// The decision was made, nothing is written yet.
+    /// The decision was made; nothing is written yet.
     Decided,
-    /// Everything is written, COMMIT was not sent.
+    /// Everything is written; COMMIT was not sent.
     BeforeCommit,
-    /// COMMIT succeeded, nobody was told.
+    /// COMMIT succeeded; no caller knows yet.
     AfterCommit,
 }
 
-/// What happens at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreFault {
-    /// Nothing.
     None,
-    /// The store behaves as if the database had failed there; after COMMIT, as if its answer had
-    /// been lost.
+    /// The database fails at this point. After COMMIT, the response is lost instead.
     Fail,
-    /// The store behaves as if no room were left for it.
+    /// The disk is full.
     Full,
 }
 
-/// Decides what happens at each point. A fault that kills the process simply does not return.
+/// Chooses the fault at each point. A fault that kills the process does not return.
 #[derive(Clone, Default)]
 pub struct StoreFaults(Option<Arc<dyn Fn(FaultPoint) -> StoreFault + Send + Sync>>);
 
 impl StoreFaults {
-    /// Faults as this function says.
+    /// Creates faults from a function that is called at every point.
     pub fn new(decide: impl Fn(FaultPoint) -> StoreFault + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(decide)))
     }
 
-    /// What happens here?
+    /// Returns the fault to inject at this point.
     pub fn fault_at(&self, point: FaultPoint) -> StoreFault {
         match &self.0 {
             Some(decide) => decide(point),

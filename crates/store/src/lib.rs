@@ -1,10 +1,10 @@
 //! Planwright's stores: memory, SQLite and PostgreSQL behind one write path.
 //!
-//! A store knows rows, not plans: [`Commit::commit`] reads the rows a decision needs in one
-//! snapshot, hands them to a pure function, and commits what it returns, all or nothing. What may
-//! happen to a plan is decided in the `plan` crate; when, in `lifecycle`.
+//! Stores handle rows and contain no plan logic. [`StoreWriter::commit`] reads the rows a decision
+//! needs in one snapshot, passes them to a pure function, and commits the result, all or nothing.
+//! The `plan` crate decides what may happen to a plan; `lifecycle` decides when.
 //!
-//! Nothing mutable is cached anywhere in this crate: every read goes to the database.
+//! This crate caches no mutable data: every read goes to the database.
 
 pub mod clock;
 pub mod commit;
@@ -35,7 +35,7 @@ pub use read::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreReade
 pub use sqlite::{SqliteOptions, SqliteStore};
 pub use tail::{Cursor, EventLog, EventPage, StoredEvent};
 
-/// Everything the engine needs of a store.
+/// The traits the engine requires of a store.
 pub trait Store: StoreWriter + StoreReader + EventLog + StoreMaintenance + Send + Sync {}
 
 impl<T: StoreWriter + StoreReader + EventLog + StoreMaintenance + Send + Sync> Store for T {}

@@ -1,37 +1,34 @@
-//! The indexed columns of a plan's row, derived from its one encoded value. The same in every
-//! database, so that the same queries can be answered from an index.
+//! The indexed columns of a plan's row, derived from the encoded plan. They are the same in every
+//! database, so that the same queries can use an index.
 
 use plan::{Plan, Timestamp};
 
-/// What is written beside the encoded plan, to be searched by.
+/// The columns of a plan's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanColumns {
-    /// Its id.
     pub plan_id: String,
-    /// Its id backwards: people name plans by the end of the id, and an index finds beginnings.
+    /// The id reversed: people abbreviate ids to their last characters, and an index finds only
+    /// prefixes.
     pub id_reversed: String,
-    /// The number of its events.
+    /// The number of the plan's events.
     pub version: i64,
-    /// Its phase.
     pub phase: &'static str,
-    /// Its state.
     pub state: &'static str,
-    /// The full name of its action.
+    /// The full name.
     pub action: Option<String>,
-    /// It waits for a person.
+    /// The plan waits for a person.
     pub needs_person: bool,
-    /// From when the engine can take it further by itself, if it can.
+    /// When the engine can advance the plan by itself; `None` if it cannot.
     pub due_at: Option<Timestamp>,
-    /// The whole plan, encoded.
+    /// The whole plan as JSON.
     pub body: String,
-    /// The full names of its projects, each once. Frozen when the plan is made.
+    /// Full names, without duplicates. Fixed when the plan is created.
     pub projects: Vec<String>,
-    /// It has not ended.
+    /// The plan has not ended.
     pub live: bool,
 }
 
 impl PlanColumns {
-    /// The columns of a plan.
     pub fn from_plan(plan: &Plan) -> Self {
         let plan_id = plan.id.to_string();
         Self {

@@ -1,4 +1,4 @@
-//! Reading: always from the database, never from memory of an earlier read.
+//! The read interface of a store. Every call queries the database; nothing is cached.
 
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::facts::Lease;
@@ -10,14 +10,13 @@ use plan::{Action, Digest, Phase, Plan, PlanId, Project, QualifiedName, Timestam
 
 use crate::{Cursor, StoreError};
 
-/// Reads of committed rows. Each call is one snapshot: what it returns was true at one moment.
+/// Reads committed rows. Each call reads from one snapshot.
 ///
-/// Reading never writes: a store that does not exist yet reads as empty, and stays absent.
+/// Reads never write: a store that does not exist yet reads as empty and is not created.
 pub trait StoreReader {
-    /// One plan with what is stored beside it.
     fn read_plan(&self, plan_id: PlanId) -> Result<Option<PlanRow>, StoreError>;
 
-    /// A page of plans, newest first, older than `after`.
+    /// Returns a page of plans older than `after`, newest first.
     fn list_plans(
         &self,
         filter: &PlanFilter,
@@ -25,11 +24,12 @@ pub trait StoreReader {
         limit: usize,
     ) -> Result<Vec<PlanRow>, StoreError>;
 
-    /// Ids that start or end with this fragment (upper case), at most `limit`.
+    /// Returns up to `limit` ids that start or end with this fragment (upper case).
     fn find_plan_ids(&self, fragment: &str, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
-    /// Plans of a phase that can be taken further now without a person, longest waiting first, behind
-    /// `after`: to be claimed, to be moved into the next phase, or with a question whose time is over.
+    /// Returns plans of a phase that the engine can advance now without a person, longest waiting
+    /// first, starting after `after`. A due plan can be claimed, moved to the next phase, or has a
+    /// question that timed out.
     fn list_due_plans(
         &self,
         phase: Phase,
@@ -37,7 +37,7 @@ pub trait StoreReader {
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError>;
 
-    /// Those of them that can be claimed.
+    /// Like [`Self::list_due_plans`], but only plans that can be claimed.
     fn list_claimable_plans(
         &self,
         phase: Phase,
@@ -45,63 +45,60 @@ pub trait StoreReader {
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError>;
 
-    /// What is due in every phase, up to `limit` plans of each, and where the log ends: what a worker looks
-    /// at over and over, in one snapshot.
+    /// Returns up to `limit` due plans of each phase and the end of the log, from one snapshot.
+    /// Workers poll this.
     fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError>;
 
-    /// Plans whose lease has expired, longest ago first.
+    /// Returns plans whose lease has expired, longest expired first.
     fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError>;
 
-    /// Everything the rules are judged on, in one snapshot.
+    /// Reads everything that rules are evaluated on, in one snapshot.
     fn read_snapshot(&self, plan_id: PlanId) -> Result<Option<PlanSnapshot>, StoreError>;
 
-    /// One action.
     fn read_action(&self, name: &QualifiedName) -> Result<Option<Action>, StoreError>;
 
-    /// A page of actions by name, after `after`.
+    /// Returns a page of actions with names after `after`, sorted by name.
     fn list_actions(
         &self,
         after: Option<&QualifiedName>,
         limit: usize,
     ) -> Result<Vec<Action>, StoreError>;
 
-    /// One project.
     fn read_project(&self, name: &QualifiedName) -> Result<Option<Project>, StoreError>;
 
-    /// A page of projects by name, after `after`.
+    /// Returns a page of projects with names after `after`, sorted by name.
     fn list_projects(
         &self,
         after: Option<&QualifiedName>,
         limit: usize,
     ) -> Result<Vec<Project>, StoreError>;
 
-    /// The rules of these scopes with their revisions; of all scopes if none is named.
+    /// Returns the rules and revisions of these scopes, or of all scopes if the list is empty.
     fn read_rules(&self, scopes: &[RuleScope]) -> Result<RuleBook, StoreError>;
 
-    /// All changesets of a plan, oldest first, each with its entries by path.
+    /// Returns all changesets of a plan, oldest first, each with its entries sorted by path.
     fn list_changesets(
         &self,
         plan_id: PlanId,
     ) -> Result<Vec<(Changeset, Vec<ChangesetEntry>)>, StoreError>;
 
-    /// What a plan used and what is set aside for it, beside all plans together.
+    /// Returns what a plan has spent and reserved, and the totals of all plans.
     fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError>;
 
-    /// The store's clock.
+    /// Returns the store's clock, which timestamps every commit.
     fn now(&self) -> Result<Timestamp, StoreError>;
 }
 
-/// A plan that can be taken further. Ordered as it is to be.
+/// A plan the engine can advance without a person. Sorts in the order of processing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DuePlan {
-    /// Since when.
     pub due_at: Timestamp,
-    /// Which.
     pub plan_id: PlanId,
 }
 
 impl DuePlan {
-    /// The place behind one, as databases compare it; without one, before all of them.
+    /// Returns the key that databases compare to continue after this plan; `None` starts at the
+    /// beginning.
     pub(crate) fn sort_key_after(after: Option<Self>) -> (i64, String) {
         match after {
             Some(after) => (after.due_at.0, after.plan_id.to_string()),
@@ -110,41 +107,41 @@ impl DuePlan {
     }
 }
 
-/// What is due.
+/// Due plans of every phase, as workers poll them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DueQueues {
-    /// The cursor behind everything that can be read now.
+    /// The cursor after the last readable event.
     pub latest_cursor: Cursor,
-    /// The beginning of each phase's queue; what is nearer to its end comes first.
+    /// The head of each phase's queue. Later phases come first, so that plans finish before others
+    /// start.
     pub queues: Vec<(Phase, Vec<DuePlan>)>,
 }
 
 impl DueQueues {
-    /// The phases, as they come in it.
+    /// The order of phases in `queues`.
     pub(crate) const PHASE_ORDER: [Phase; 3] = [Phase::Apply, Phase::Execute, Phase::Strategize];
 
-    /// Of a store that holds nothing.
+    /// The queues of a store without plans.
     pub(crate) const EMPTY: Self = Self {
         latest_cursor: Cursor::START,
         queues: Vec::new(),
     };
 }
 
-/// A plan with what is stored beside it.
+/// A plan's row with its lease and last verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRow {
-    /// The plan.
     pub plan: Plan,
-    /// Hash of its last event.
+    /// Hash of the plan's last event.
     pub head: Digest,
-    /// Its lease, while somebody works.
+    /// Set while a worker or person holds the plan.
     pub lease: Option<Lease>,
-    /// The last judgement that blocked it, of whatever version.
+    /// The last verdict that blocked the plan; may belong to an older version.
     pub verdict: Option<GateVerdict>,
 }
 
 impl PlanRow {
-    /// The verdict that holds the plan as it stands.
+    /// Returns the verdict if it applies to the plan's current version.
     pub fn current_verdict(&self) -> Option<&GateVerdict> {
         let version = self.plan.version;
         self.verdict
@@ -152,34 +149,31 @@ impl PlanRow {
             .filter(|verdict| verdict.version == version)
     }
 
-    /// A gate holds the plan as it stands, or would.
+    /// Checks whether a gate blocks the plan in its current version.
     pub fn is_blocked(&self) -> bool {
         self.current_verdict().is_some() || self.plan.is_stuck_on_rules()
     }
 
-    /// A person has to do something before it goes on.
+    /// Checks whether the plan waits for a person.
     pub fn needs_person(&self) -> bool {
         self.plan.needs_person() || self.is_blocked()
     }
 }
 
-/// Which plans are listed. What is not said does not restrict.
+/// Selects plans to list. Unset fields match every plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanFilter {
-    /// In this phase.
     pub phase: Option<Phase>,
-    /// In this state.
     pub state: Option<StateName>,
-    /// Made of this action.
     pub action: Option<QualifiedName>,
-    /// Waiting for a person.
+    /// Only plans that wait for a person.
     pub needs_person: bool,
-    /// Working on a resource of this project.
+    /// Only plans that use a resource of this project.
     pub project: Option<QualifiedName>,
 }
 
 impl PlanFilter {
-    /// Does a plan pass? What the databases say in SQL.
+    /// Checks whether a plan matches. The databases do the same in SQL.
     pub fn matches(&self, row: &PlanRow) -> bool {
         let plan = &row.plan;
         self.phase.is_none_or(|phase| plan.phase() == phase)
@@ -198,15 +192,14 @@ impl PlanFilter {
     }
 }
 
-/// What the rules are judged on.
+/// The input for evaluating a plan's rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanSnapshot {
-    /// The plan with what is stored beside it.
     pub row: PlanRow,
-    /// The action it was made of.
+    /// The action the plan was created from.
     pub action: Option<Action>,
-    /// The rules of its scopes.
+    /// The rules of the plan's scopes.
     pub rules: RuleBook,
-    /// What rules said of the result of its current entry into execute.
+    /// Evidence for the result of the current entry into execute.
     pub evidence: Vec<RuleEvidence>,
 }

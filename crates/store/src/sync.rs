@@ -1,12 +1,12 @@
-//! The locks of this crate: the standard library's, or a model checker's that explores what order
-//! threads can take them in.
+//! The crate's locks: from the standard library, or from the model checker `shuttle`, which
+//! explores the orders in which threads can take them.
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Locks, and goes on after a panic elsewhere: what these locks guard is whole between statements.
+/// Locks a mutex and ignores poisoning: the guarded data is consistent between statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()

@@ -1,4 +1,4 @@
-//! Tailing events: every one exactly once, in order per plan.
+//! The event log: reads every event exactly once, in order per plan.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use plan::{Digest, PlanId, PlanVersion, RecordedEvent};
 
 use crate::StoreError;
 
-/// Reading the log.
+/// Reads the log.
 ///
 /// # Contract
 ///
-/// Following `next` from page to page shows every committed event exactly once, the events of one
-/// plan in their order. Nothing is ever inserted behind a cursor that was handed out.
+/// Following `next` from page to page returns every committed event exactly once, the events of one
+/// plan in order. No event is ever inserted before a cursor that was returned.
 pub trait EventLog {
-    /// Events of one plan after a version, oldest first.
+    /// Returns events of one plan after a version, oldest first.
     fn read_plan_events(
         &self,
         plan_id: PlanId,
@@ -23,50 +23,46 @@ pub trait EventLog {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
 
-    /// Events of all plans after a cursor.
+    /// Returns events of all plans after a cursor.
     fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError>;
 
-    /// The cursor behind everything that can be read now.
+    /// Returns the cursor after the last readable event.
     fn read_latest_cursor(&self) -> Result<Cursor, StoreError>;
 
-    /// Returns when something may have been committed since this call began, or after `timeout`. A
-    /// hint, not a promise: callers look again either way.
+    /// Returns when something may have been committed since the call began, or after `timeout`.
+    /// Only a hint: callers must read the log either way.
     fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError>;
 }
 
-/// A page of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventPage {
-    /// The events.
     pub events: Vec<StoredEvent>,
-    /// Where to go on; the given cursor if there was nothing.
+    /// The cursor to continue from; the one passed in if the page is empty.
     pub next: Cursor,
 }
 
-/// An event as it stands in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    /// The place right behind it; `None` where only the plan's own order was asked for.
+    /// The position after this event; `None` if it was read by plan.
     pub cursor: Option<Cursor>,
-    /// What happened.
     pub recorded: RecordedEvent,
-    /// The bytes that were hashed.
+    /// The hashed bytes.
     pub body: String,
-    /// The hash of the event before it and those bytes.
+    /// Hash of the previous event's hash and the body.
     pub hash: Digest,
 }
 
-/// A place in the log of all plans. Opaque: only the store that made it can read it.
+/// A position in the log of all plans. Opaque to callers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cursor {
-    /// Major order: the transaction in stores where commits overlap, otherwise 0.
+    /// The transaction in stores whose commits overlap, otherwise 0.
     pub(crate) major: u64,
-    /// Order within it.
+    /// The position within `major`.
     pub(crate) minor: u64,
 }
 
 impl Cursor {
-    /// Before everything.
+    /// The position before the first event.
     pub const START: Self = Self { major: 0, minor: 0 };
 }
 
@@ -79,14 +75,14 @@ impl fmt::Display for Cursor {
 impl FromStr for Cursor {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
-            let (major, minor) = given.split_once('.')?;
+            let (major, minor) = text.split_once('.')?;
             Some(Self {
                 major: major.parse().ok()?,
                 minor: minor.parse().ok()?,
             })
         };
-        parse().ok_or_else(|| format!("`{given}` is no cursor; take one from an earlier answer"))
+        parse().ok_or_else(|| format!("`{text}` is not a cursor; use one from an earlier response"))
     }
 }

@@ -1,4 +1,5 @@
-//! Is a store what its log says? Walks every plan: the chain unbroken, replay equal to the row.
+//! Verifies a whole store: every plan's hash chain is intact, and replaying its events yields the
+//! stored row.
 
 use plan::evolve::evolve;
 use plan::{Digest, PlanId, PlanVersion};
@@ -9,14 +10,13 @@ use crate::{PlanFilter, PlanRow, Store, StoreError};
 /// Plans and events are read in pages of this size, so that memory does not grow with the store.
 const VERIFY_PAGE_SIZE: usize = 200;
 
-/// What a check of the whole store found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Plans that were walked.
+    /// Number of plans checked.
     pub plans: u64,
-    /// Events that were walked.
+    /// Number of events checked.
     pub events: u64,
-    /// What is wrong, for people; nothing if all is well.
+    /// One message per problem; empty if the store is intact.
     pub problems: Vec<String>,
 }
 
@@ -49,11 +49,11 @@ fn verify_plan(
     let mut plan = None;
     let mut head = Digest::ZERO;
     let mut version = PlanVersion(0);
-    // Only up to the version of the row: the plan may have moved on while we read.
+    // Only up to the row's version: the plan may have advanced since the row was read.
     while version < row.plan.version {
         let events = match store.read_plan_events(id, version, VERIFY_PAGE_SIZE) {
             Ok(events) => events,
-            // One plan that cannot be read must not hide what is wrong with the others.
+            // One unreadable plan must not hide problems of the others.
             Err(StoreError::Corrupt { why, .. }) => {
                 report.problems.push(format!("plan {id}: {why}"));
                 return Ok(());
@@ -71,9 +71,9 @@ fn verify_plan(
             version = version.next();
             head = chain_hash(head, &stored_event.body);
             if head != stored_event.hash {
-                report
-                    .problems
-                    .push(format!("plan {id}: the chain breaks at event {version}"));
+                report.problems.push(format!(
+                    "plan {id}: the hash chain is broken at event {version}"
+                ));
                 return Ok(());
             }
             match evolve(plan, &stored_event.recorded) {
@@ -87,7 +87,7 @@ fn verify_plan(
     }
     if head != row.head || plan.as_ref() != Some(&row.plan) {
         report.problems.push(format!(
-            "plan {id}: its events do not add up to the stored plan"
+            "plan {id}: replaying its events does not yield the stored plan"
         ));
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! Somebody who submits commands to a store, the way the engine does.
+//! A client that submits commands to a store, as the engine does.
 //!
-//! The first half submits and tells what came of it; the second half takes plans to where a test
-//! begins, and panics if that fails.
+//! The first part submits commands and returns the answers. The second part creates plans in a
+//! given state and panics if that fails.
 
 use std::sync::Arc;
 
@@ -19,12 +19,11 @@ use store::{CommitError, CommitOutcome, IdempotencyKey, Store, Submission};
 use crate::ids::TestIds;
 use crate::samples;
 
-/// A lease that does not end while a test runs.
+/// A lease that outlasts every test.
 pub const LONG_LEASE: Span = Span::from_seconds(3600);
-/// A lease that has ended when it begins, whatever clock the store has.
+/// A lease that has expired when it begins, on any clock.
 pub const EXPIRED_LEASE: Span = Span::from_seconds(-60);
 
-/// Somebody at a store.
 #[derive(Clone)]
 pub struct TestClient {
     store: Arc<dyn Store>,
@@ -34,7 +33,7 @@ pub struct TestClient {
 }
 
 impl TestClient {
-    /// A person at this store.
+    /// Creates a client for a person.
     pub fn new(store: Arc<dyn Store>, ids: Arc<TestIds>) -> Self {
         Self {
             store,
@@ -44,7 +43,7 @@ impl TestClient {
         }
     }
 
-    /// The same place, another person.
+    /// Returns a client of the same store for another person.
     #[must_use]
     pub fn as_person(&self, name: &str) -> Self {
         Self {
@@ -53,7 +52,7 @@ impl TestClient {
         }
     }
 
-    /// The same place, a worker.
+    /// Returns a client of the same store for a worker.
     #[must_use]
     pub fn as_worker(&self, name: &str) -> Self {
         Self {
@@ -62,8 +61,8 @@ impl TestClient {
         }
     }
 
-    /// One whose commands are decided at this moment instead of the store's. How plans get a past,
-    /// and extreme times, whatever clock the store has.
+    /// Returns a client whose commands are decided at this time instead of the store's. Gives plans
+    /// a past, and extreme times, on any store's clock.
     #[must_use]
     pub fn with_decision_time(&self, decision_time: Timestamp) -> Self {
         Self {
@@ -72,29 +71,27 @@ impl TestClient {
         }
     }
 
-    /// The store.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }
 
-    /// Where its ids come from.
     pub fn ids(&self) -> &TestIds {
         &self.ids
     }
 
-    /// The name it goes by.
+    /// The name of the person or worker.
     pub fn caller_name(&self) -> String {
         match &self.caller {
             Caller::Person(name) | Caller::Worker(name) => name.clone(),
         }
     }
 
-    /// Submits a command that is not about an existing plan.
+    /// Submits a command that does not concern an existing plan.
     pub fn submit(&self, command: Command) -> Result<CommitOutcome, CommitError> {
         self.store.commit(self.build_submission(None, command))
     }
 
-    /// Submits a command about a plan.
+    /// Submits a command for a plan.
     pub fn submit_for_plan(
         &self,
         plan_id: PlanId,
@@ -104,8 +101,8 @@ impl TestClient {
             .commit(self.build_submission(Some(plan_id), command))
     }
 
-    /// Submits a command under an idempotency key. `arguments` stands for what was asked, without
-    /// the ids that are made anew for every try.
+    /// Submits a command under an idempotency key. `arguments` identifies the request, without the
+    /// ids that differ between attempts.
     pub fn submit_with_key(
         &self,
         key: &str,
@@ -127,7 +124,7 @@ impl TestClient {
         self.store.commit(submission)
     }
 
-    /// What is handed to the store for a command.
+    /// Builds the submission for a command.
     pub fn build_submission(&self, plan_id: Option<PlanId>, command: Command) -> Submission {
         let reads = reads_for(&command, &self.resolve_target(plan_id, &command));
         let request = DecisionRequest {
@@ -152,7 +149,8 @@ impl TestClient {
         }
     }
 
-    /// What a command is about; frozen, so it may be looked up before.
+    /// Looks up what a command needs before its decision. Only reads frozen fields, so that is
+    /// safe.
     fn resolve_target(&self, plan_id: Option<PlanId>, command: &Command) -> CommandTarget {
         let rule_plan_id = match command {
             Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => match scope {
@@ -173,8 +171,7 @@ impl TestClient {
         CommandTarget { plan_id, ..subject }
     }
 
-    /// What the rules say of a plan as it is stored: a check that reads `true` holds, every other
-    /// fails.
+    /// Evaluates the rules of a stored plan: an expression `true` holds, every other fails.
     pub fn judge_rules(&self, plan_id: PlanId, gate: Gate) -> GateJudgement {
         let snapshot = self.store.read_snapshot(plan_id).unwrap().unwrap();
         let verdict = |rule: &plan::invariant::Rule| RuleVerdict {
@@ -197,7 +194,7 @@ impl TestClient {
         }
     }
 
-    /// The command that claims a phase, judged if that is asked for.
+    /// Builds the command that claims a phase, with a judgement if the plan needs one.
     pub fn start_command(&self, plan_id: PlanId, phase: Phase, lease: Span) -> Command {
         Command::Start {
             phase,
@@ -211,20 +208,18 @@ impl TestClient {
     }
 }
 
-/// Taking plans to where a test begins.
+/// Creates plans in a given state.
 impl TestClient {
-    /// A plan as it is stored.
     pub fn load_plan(&self, plan_id: PlanId) -> Plan {
         self.store.read_plan(plan_id).unwrap().unwrap().plan
     }
 
-    /// Submits, and insists that it is done.
+    /// Submits a command and panics unless it succeeds.
     #[track_caller]
     pub fn must_submit(&self, plan_id: PlanId, command: Command) -> CommitOutcome {
         expect_done(self.submit_for_plan(plan_id, command))
     }
 
-    /// A new action.
     #[track_caller]
     pub fn add_action(&self, definition: ActionDefinition) -> QualifiedName {
         let name = definition.name.clone();
@@ -232,13 +227,11 @@ impl TestClient {
         name
     }
 
-    /// A new rule.
     #[track_caller]
     pub fn add_rule(&self, scope: RuleScope, draft: RuleDraft) {
         expect_done(self.submit(Command::AddRule { scope, draft }));
     }
 
-    /// A new plan.
     #[track_caller]
     pub fn add_plan(&self, new_plan: NewPlan) -> PlanId {
         let plan_id = new_plan.id;
@@ -246,7 +239,7 @@ impl TestClient {
         plan_id
     }
 
-    /// A new plan for a goal: strategize/queued.
+    /// Creates a plan in strategize/queued.
     #[track_caller]
     pub fn create_queued_plan(&self, goal: &str) -> PlanId {
         self.add_plan(samples::plan_for_goal(self.ids.next_plan_id(), goal))
@@ -260,7 +253,7 @@ impl TestClient {
         committed.receipt.epoch.unwrap()
     }
 
-    /// A new plan whose strategy is in: strategize/complete.
+    /// Creates a plan in strategize/complete.
     #[track_caller]
     pub fn create_strategized_plan(&self, goal: &str) -> PlanId {
         let plan_id = self.create_queued_plan(goal);
@@ -275,7 +268,7 @@ impl TestClient {
         plan_id
     }
 
-    /// A new plan that is being executed: execute/processing.
+    /// Creates a plan in execute/processing.
     #[track_caller]
     pub fn create_executing_plan(&self, goal: &str, lease: Span) -> (PlanId, Epoch) {
         let plan_id = self.create_strategized_plan(goal);
@@ -284,7 +277,7 @@ impl TestClient {
         (plan_id, self.claim_phase(plan_id, lease))
     }
 
-    /// A new plan with a result: execute/complete.
+    /// Creates a plan in execute/complete.
     #[track_caller]
     pub fn create_executed_plan(&self, goal: &str) -> PlanId {
         let (plan_id, epoch) = self.create_executing_plan(goal, LONG_LEASE);
@@ -301,14 +294,14 @@ impl TestClient {
         plan_id
     }
 
-    /// A new plan that is being landed: apply/processing.
+    /// Creates a plan in apply/processing.
     #[track_caller]
     pub fn create_landing_plan(&self, goal: &str) -> (PlanId, Epoch) {
         let plan_id = self.create_executed_plan(goal);
         self.must_submit(
             plan_id,
             Command::Approve {
-                how: plan::LandingOptions::default(),
+                options: plan::LandingOptions::default(),
                 targets: PlanTargets::default(),
                 once: false,
             },
@@ -318,7 +311,7 @@ impl TestClient {
         (plan_id, self.claim_phase(plan_id, LONG_LEASE))
     }
 
-    /// A new plan that landed: apply/applied.
+    /// Creates a plan in apply/applied.
     #[track_caller]
     pub fn create_landed_plan(&self, goal: &str) -> PlanId {
         let (plan_id, epoch) = self.create_landing_plan(goal);
@@ -342,7 +335,7 @@ impl TestClient {
     }
 }
 
-/// Does what is decided depend on the plan's projects being there?
+/// Checks whether the decision requires the plan's projects to exist.
 fn relies_on_projects(command: &Command) -> bool {
     matches!(
         command,
@@ -350,8 +343,8 @@ fn relies_on_projects(command: &Command) -> bool {
     )
 }
 
-/// The facts with the project of sample plans, which is there without being stored: most tests are
-/// about plans, and begin with an empty store.
+/// Adds the project of sample plans to the facts, as if it were stored. Most tests concern plans
+/// and start with an empty store.
 fn with_sample_project(facts: &DecisionFacts) -> DecisionFacts {
     let mut facts = facts.clone();
     let sample = samples::sample_project();
@@ -361,12 +354,12 @@ fn with_sample_project(facts: &DecisionFacts) -> DecisionFacts {
     facts
 }
 
-/// Insists that something was done.
+/// Returns the outcome; panics with the error.
 #[track_caller]
 pub fn expect_done(answer: Result<CommitOutcome, CommitError>) -> CommitOutcome {
     let committed = match answer {
         Ok(committed) => committed,
-        Err(error) => panic!("this should have been done: {error:?}"),
+        Err(error) => panic!("the command failed: {error:?}"),
     };
     assert_eq!(committed.receipt.outcome, ReceiptOutcome::Done);
     committed

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of one's own, to be restarted, crashed, locked up or given certificates.
+//! A private PostgreSQL server for tests that restart, crash or reconfigure it.
 
 use std::fs;
 use std::io::Write;
@@ -10,31 +10,31 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// A cluster under a temporary directory. Stopped at the end.
+/// A cluster in a temporary directory. Stopped when dropped.
 pub struct PostgresCluster {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
-    /// A shell that waits for a pipe of ours to close, which it does however we end, and then stops the server and
-    /// removes its directory.
+    /// A shell that waits for a pipe from this process to close, which happens however this process
+    /// ends. It then stops the server and removes the directory.
     guard: Child,
 }
 
-/// What the guard does: `$1` is where PostgreSQL's programs are, `$2` the directory.
+/// The script of the guard: `$1` is the directory of PostgreSQL's programs, `$2` the cluster's.
 const GUARD_SCRIPT: &str = "trap '' HUP INT TERM
 cat > /dev/null
 \"$1/pg_ctl\" -D \"$2/data\" -m immediate -w stop
 rm -rf \"$2\"";
 
 impl PostgresCluster {
-    /// Makes a cluster that trusts everybody, and starts it.
+    /// Creates and starts a cluster that trusts all connections.
     pub fn start() -> Self {
         let mut cluster = Self::create();
         cluster.start_server();
         cluster
     }
 
-    /// Makes a cluster without starting it.
+    /// Creates a cluster without starting it.
     pub fn create() -> Self {
         let directory = tempfile::Builder::new()
             .prefix("planwright-cluster-")
@@ -76,14 +76,13 @@ impl PostgresCluster {
         cluster
     }
 
-    /// Adds to its settings.
     pub fn append_settings(&self, settings: &str) {
         let file = Path::new(&self.data_directory()).join("postgresql.conf");
         let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
         file.write_all(settings.as_bytes()).unwrap();
     }
 
-    /// Writes a file that belongs to the server and nobody else.
+    /// Writes a file that only the server's account can read.
     pub fn write_file(&self, name: &str, content: &[u8]) -> PathBuf {
         let file = Path::new(&self.data_directory()).join(name);
         fs::write(&file, content).unwrap();
@@ -94,7 +93,6 @@ impl PostgresCluster {
         file
     }
 
-    /// Starts it.
     pub fn start_server(&mut self) {
         let log = self.directory.join("log").display().to_string();
         self.run_checked(
@@ -103,7 +101,7 @@ impl PostgresCluster {
         );
     }
 
-    /// Stops it, after word to those connected.
+    /// Stops the server and disconnects its clients cleanly.
     pub fn stop_server(&mut self) {
         self.run_checked(
             "pg_ctl",
@@ -111,7 +109,7 @@ impl PostgresCluster {
         );
     }
 
-    /// Ends it as a crash would, and starts it again.
+    /// Stops the server as a crash would, and starts it again.
     pub fn crash_and_restart(&mut self) {
         self.run_checked(
             "pg_ctl",
@@ -127,7 +125,7 @@ impl PostgresCluster {
         self.start_server();
     }
 
-    /// Stops it, after word to those connected, and starts it again.
+    /// Stops the server cleanly and starts it again.
     pub fn restart(&mut self) {
         let log = self.directory.join("log").display().to_string();
         self.run_checked(
@@ -145,12 +143,12 @@ impl PostgresCluster {
         );
     }
 
-    /// Its URL for the superuser.
+    /// The URL for the superuser.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -174,7 +172,7 @@ impl PostgresCluster {
             .args(arguments)
             .current_dir(&self.directory)
             .env("LC_ALL", "C");
-        // The server inherits what it writes to; a pipe would stay open as long as it runs.
+        // The server inherits this output; a pipe would stay open as long as the server runs.
         let errors = self.directory.join("errors");
         command
             .stdout(Stdio::null())
@@ -190,12 +188,11 @@ impl PostgresCluster {
 
 impl Drop for PostgresCluster {
     fn drop(&mut self) {
-        // Closes the pipe first.
+        // Closes the pipe first, so that the guard ends.
         let _stopped = self.guard.wait();
     }
 }
 
-/// Starts the guard of a cluster.
 fn start_guard(programs: &Path, directory: &TempDir) -> Child {
     server_command(Path::new("sh"))
         .args(["-c", GUARD_SCRIPT, "guard"])
@@ -208,11 +205,9 @@ fn start_guard(programs: &Path, directory: &TempDir) -> Child {
         .unwrap()
 }
 
-/// A program that runs under the account of the server. Ctrl-C is not for it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a server for a test is no business of the product"
-)]
+/// Builds a command that runs under the server's account, in its own process group so that Ctrl-C
+/// does not reach it.
+#[expect(clippy::disallowed_methods, reason = "only tests start a server")]
 fn server_command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.process_group(0);
@@ -222,10 +217,10 @@ fn server_command(program: &Path) -> Command {
     command
 }
 
-/// Where PostgreSQL's programs are.
+/// Returns the directory of PostgreSQL's programs.
 #[expect(
     clippy::disallowed_methods,
-    reason = "tests are told so by `cargo xtask test`"
+    reason = "`cargo xtask test` sets this variable"
 )]
 pub fn postgres_programs() -> PathBuf {
     std::env::var_os("PLANWRIGHT_TEST_PGBIN")
@@ -233,10 +228,10 @@ pub fn postgres_programs() -> PathBuf {
         .into()
 }
 
-/// The account a server may run under if we are root, under which it refuses to.
+/// Returns the account for the server if we are root, because PostgreSQL refuses to run as root.
 fn server_account() -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
-    // Who we are is who owns a file we make.
+    // Our own user id is the owner of a file we create.
     let probe = tempfile::tempfile().unwrap();
     if probe.metadata().unwrap().uid() != 0 {
         return None;

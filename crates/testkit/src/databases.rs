@@ -1,4 +1,4 @@
-//! Real databases for tests, each fresh and gone afterwards.
+//! Real databases for tests, each new and removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,33 +6,32 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// Names the PostgreSQL server the tests run on.
+/// The environment variable with the URL of the test server.
 const SERVER_VARIABLE: &str = "PLANWRIGHT_TEST_POSTGRES";
 
-/// A place for a SQLite store that does not exist yet. Dropping it removes the directory.
+/// A path for a SQLite store that does not exist yet. Dropping it removes the directory.
 pub struct SqliteFile {
     directory: TempDir,
 }
 
 impl SqliteFile {
-    /// A new place.
     pub fn new() -> Self {
         Self {
             directory: TempDir::with_prefix("planwright-test-").unwrap(),
         }
     }
 
-    /// Where the store will be.
+    /// The path of the database.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("planwright.db")
     }
 
-    /// The directory around it.
+    /// The directory of the database.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Runs statements behind the store's back, and gives the first column of their rows.
+    /// Runs statements directly on the database and returns the first column of their rows.
     pub fn run_sql(&self, statement: &str) -> Vec<String> {
         let connection = rusqlite::Connection::open(self.path()).unwrap();
         connection
@@ -54,21 +53,21 @@ impl Default for SqliteFile {
     }
 }
 
-/// A database of its own on the tests' PostgreSQL server. Dropping it drops the database.
+/// A database on the PostgreSQL test server. Dropping it drops the database.
 pub struct PostgresDatabase {
     server: String,
     name: String,
 }
 
 impl PostgresDatabase {
-    /// A new, empty database.
+    /// Creates an empty database.
     ///
     /// # Panics
     ///
-    /// Without a server. A test that is skipped is a test that fails unseen.
+    /// Without a server. A skipped test would be an unnoticed failure.
     #[allow(
         clippy::new_without_default,
-        reason = "making a database on a server is nothing to happen by default"
+        reason = "`Default` must not create a database"
     )]
     pub fn new() -> Self {
         static DATABASE_COUNT: AtomicU32 = AtomicU32::new(0);
@@ -86,7 +85,6 @@ impl PostgresDatabase {
         Self { server, name }
     }
 
-    /// Its address.
     pub fn url(&self) -> String {
         let (address, _) = self
             .server
@@ -95,7 +93,7 @@ impl PostgresDatabase {
         format!("{address}/{}", self.name)
     }
 
-    /// Runs statements behind the store's back, and gives the first column of their rows.
+    /// Runs statements directly on the database and returns the first column of their rows.
     pub fn run_sql(&self, statement: &str) -> Vec<String> {
         run_statement(&self.url(), statement)
     }
@@ -112,7 +110,7 @@ impl Drop for PostgresDatabase {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "whoever runs the tests says by this variable where their server is"
+    reason = "this variable configures the test server"
 )]
 fn server_url() -> String {
     std::env::var(SERVER_VARIABLE).unwrap_or_else(|_| {

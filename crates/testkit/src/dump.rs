@@ -1,4 +1,4 @@
-//! Everything a store shows, to be compared: before and after, here and there.
+//! Dumps of a whole store, to compare its content before and after, or between stores.
 
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::invariant::RuleBook;
@@ -7,39 +7,36 @@ use plan::ledger::BudgetLedger;
 use plan::{Action, PlanId, PlanVersion, Project};
 use store::{PlanFilter, PlanRow, Store, StoredEvent};
 
-/// Read in pages, so that what is read in pages is also tested in pages.
+/// Small, so that paging is tested too.
 const PAGE_SIZE: usize = 50;
 
-/// Everything a store shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoreDump {
-    /// The plans, newest first.
+    /// Newest first.
     pub plans: Vec<PlanDump>,
-    /// The actions by name.
+    /// Sorted by name.
     pub actions: Vec<Action>,
-    /// The projects by name.
+    /// Sorted by name.
     pub projects: Vec<Project>,
-    /// The rules by scope and name.
+    /// Sorted by scope and name.
     pub rules: RuleBook,
 }
 
-/// Everything about a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanDump {
-    /// The plan with what is stored beside it.
     pub row: PlanRow,
-    /// Its events in order.
+    /// In order.
     pub events: Vec<StoredEvent>,
-    /// What rules said of its result.
+    /// Evidence for the plan's result.
     pub evidence: Vec<RuleEvidence>,
-    /// Its changesets with their entries.
+    /// Changesets with their entries.
     pub changesets: Vec<(Changeset, Vec<ChangesetEntry>)>,
-    /// What it used and what is set aside for it.
+    /// Spent and reserved amounts.
     pub ledger: BudgetLedger,
 }
 
 impl StoreDump {
-    /// Reads all of a store.
+    /// Reads a whole store.
     pub fn read_store(store: &dyn Store) -> Self {
         let mut plans = Vec::new();
         let mut after = None;
@@ -52,7 +49,7 @@ impl StoreDump {
             };
             assert!(
                 after.is_none_or(|after| last < after),
-                "the list has no end"
+                "the list does not end"
             );
             after = Some(last);
             plans.extend(page.into_iter().map(|row| PlanDump::read_plan(store, row)));
@@ -65,7 +62,7 @@ impl StoreDump {
         }
     }
 
-    /// Insists that another dump shows the same, and tells where it does not.
+    /// Panics with the differences if another dump is not equal.
     #[track_caller]
     pub fn assert_same(&self, other: &Self, when: &str) {
         if self == other {
@@ -87,7 +84,6 @@ impl StoreDump {
         panic!("two dumps differ, {when}:\n{differences}");
     }
 
-    /// All there is about one plan.
     pub fn find_plan(&self, plan_id: PlanId) -> Option<&PlanDump> {
         self.plans.iter().find(|plan| plan.row.plan.id == plan_id)
     }
@@ -97,7 +93,7 @@ impl PlanDump {
     fn read_plan(store: &dyn Store, row: PlanRow) -> Self {
         let plan_id = row.plan.id;
         let snapshot = store.read_snapshot(plan_id).unwrap().unwrap();
-        assert_eq!(snapshot.row, row, "a snapshot and a page show the same");
+        assert_eq!(snapshot.row, row, "a snapshot and a page are equal");
         let mut evidence = snapshot.evidence;
         evidence.sort_by(|one, other| one.verdict.rule.cmp(&other.verdict.rule));
         Self {
@@ -110,7 +106,7 @@ impl PlanDump {
     }
 }
 
-/// The events of a plan, in order.
+/// Returns the events of a plan, in order.
 pub fn read_all_events(store: &dyn Store, plan_id: PlanId) -> Vec<StoredEvent> {
     let mut events: Vec<StoredEvent> = Vec::new();
     loop {
@@ -123,9 +119,9 @@ pub fn read_all_events(store: &dyn Store, plan_id: PlanId) -> Vec<StoredEvent> {
         };
         assert!(
             last.recorded.version > after,
-            "the log of {plan_id} has no end"
+            "the log of {plan_id} does not end"
         );
-        // Its place among all plans was not asked for.
+        // A database does not return the position among all plans for this query.
         events.extend(page.into_iter().map(|event| StoredEvent {
             cursor: None,
             ..event
@@ -158,7 +154,7 @@ fn read_all_projects(store: &dyn Store) -> Vec<Project> {
     }
 }
 
-/// The order of rules in a book means nothing, so it must not matter in a comparison.
+/// The order of rules in a book has no meaning and must not affect comparisons.
 fn sort_rules(mut book: RuleBook) -> RuleBook {
     book.rules.sort_by_key(plan::invariant::Rule::reference);
     book

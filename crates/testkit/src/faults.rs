@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use store::fault::{FaultPoint, StoreFault, StoreFaults};
 
-/// Makes the write path fail at a point while it is armed. Clones are the same switch.
+/// Makes the write path fail at a point while it is armed. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct FaultSwitch(Arc<Mutex<Option<ArmedFault>>>);
 
@@ -16,18 +16,18 @@ struct ArmedFault {
 }
 
 impl FaultSwitch {
-    /// The faults as a store takes them.
+    /// Returns the faults in the form stores take.
     pub fn faults(&self) -> StoreFaults {
         let switch = self.clone();
         StoreFaults::new(move |point| switch.fault_at(point))
     }
 
-    /// From now on every commit fails at this point.
+    /// Makes every commit fail at this point.
     pub fn arm(&self, point: FaultPoint) {
         self.arm_every(1, point);
     }
 
-    /// From now on every so manieth commit fails at this point.
+    /// Makes every `every`-th commit fail at this point.
     pub fn arm_every(&self, every: u32, point: FaultPoint) {
         self.set_armed(Some(ArmedFault {
             point,
@@ -36,7 +36,7 @@ impl FaultSwitch {
         }));
     }
 
-    /// From now on nothing fails.
+    /// Stops all failures.
     pub fn disarm(&self) {
         self.set_armed(None);
     }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan::{ChangesetId, CommandId, PlanId};
 
-/// The time in the first id: some moment of 2025.
+/// The time of the first id, in 2025.
 const FIRST_MILLISECOND: u64 = 1_750_000_000_000;
 
-/// Makes ids out of a seed and a counter. Later ids are greater, as those of one machine are; what
-/// stands for their random bits differs from id to id and from seed to seed.
+/// Generates ids from a seed and a counter. Ids ascend, as on one machine; their pseudo-random bits
+/// differ by id and seed.
 #[derive(Debug)]
 pub struct TestIds {
     seed: u64,
@@ -16,7 +16,6 @@ pub struct TestIds {
 }
 
 impl TestIds {
-    /// The ids of this seed, from the first.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -24,19 +23,16 @@ impl TestIds {
         }
     }
 
-    /// The next id, for a plan.
     pub fn next_plan_id(&self) -> PlanId {
         let (milliseconds, random) = self.next_parts();
         PlanId::from_parts(milliseconds, random)
     }
 
-    /// The next id, for a changeset.
     pub fn next_changeset_id(&self) -> ChangesetId {
         let (milliseconds, random) = self.next_parts();
         ChangesetId::from_parts(milliseconds, random)
     }
 
-    /// The next id, for a submission.
     pub fn next_command_id(&self) -> CommandId {
         let (milliseconds, random) = self.next_parts();
         CommandId::from_parts(milliseconds, random)
@@ -53,7 +49,7 @@ impl TestIds {
     }
 }
 
-/// The finaliser of SplitMix64: neighbours in, strangers out.
+/// The finalizer of SplitMix64, which maps similar inputs to unrelated outputs.
 fn mix_bits(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

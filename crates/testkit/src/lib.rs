@@ -1,12 +1,9 @@
-//! What Planwright's own tests stand on: real databases, pinned ids and time, faults on demand, and
-//! somebody who submits commands. Dev only; nothing of the product depends on it.
+//! Support for Planwright's own tests: real databases, fixed ids and time, fault injection, and a
+//! client that submits commands. The product does not depend on it.
 //!
-//! Deliberately absent: stand-ins for anything of ours. Tests run on the real stores.
+//! Deliberately absent: mocks of our own code. Tests run on the real stores.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test whose set-up fails has failed, and the panic says where"
-)]
+#![allow(clippy::unwrap_used, reason = "a test whose setup fails may panic")]
 
 pub mod client;
 pub mod clock;

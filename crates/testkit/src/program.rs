@@ -1,5 +1,5 @@
-//! The program under test, run as a real process: in an environment of its own, and with everything
-//! it said kept.
+//! Runs the program under test as a real process, in an isolated environment, and captures its
+//! output.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A program with a home of its own. Dropping it removes the home.
+/// A program with its own home directory. Dropping it removes the home.
 pub struct TestProgram {
     path: PathBuf,
     home: TempDir,
@@ -19,7 +19,7 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
-    /// The program at this path, with an empty home.
+    /// Uses the program at this path, with an empty home.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let mut program = Self {
             path: path.into(),
@@ -36,22 +36,21 @@ impl TestProgram {
         program
     }
 
-    /// Sets a variable for every run from now on.
+    /// Sets an environment variable for all later runs.
     pub fn set_variable(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.push((name.into(), value.into()));
     }
 
-    /// Lets this user and group run it from now on, which only the superuser can.
+    /// Runs the program as this user and group. Requires root.
     pub fn run_as_user(&mut self, user: u32) {
         self.user = Some(user);
     }
 
-    /// Where it keeps its things.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// A run with these arguments, not started yet.
+    /// Prepares a run with these arguments.
     pub fn run<I>(&self, arguments: I) -> TestRun
     where
         I: IntoIterator,
@@ -70,7 +69,6 @@ impl TestProgram {
     }
 }
 
-/// One run of the program.
 #[derive(Clone)]
 pub struct TestRun {
     path: PathBuf,
@@ -84,72 +82,70 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// Started by a command that executes the words after its own, as `nohup` does.
+    /// Starts the program through a launcher that executes its remaining arguments, such as
+    /// `nohup`.
     #[must_use]
     pub fn with_launcher(mut self, words: &[&str]) -> Self {
         self.launcher = words.iter().map(Into::into).collect();
         self
     }
 
-    /// In a session of its own, controlled by the terminal it is started at.
+    /// Runs in a new session, with the terminal as its controlling terminal.
     #[must_use]
     pub fn with_own_session(self) -> Self {
         self.with_launcher(&["setsid", "--ctty"])
     }
 
-    /// With a variable.
     #[must_use]
     pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// Without a variable.
     #[must_use]
     pub fn without_variable(mut self, name: impl AsRef<OsStr>) -> Self {
         self.variables.retain(|(given, _)| given != name.as_ref());
         self
     }
 
-    /// In this directory instead of the home.
+    /// Uses this working directory instead of the home.
     #[must_use]
     pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = directory.into();
         self
     }
 
-    /// With this on its standard input.
     #[must_use]
     pub fn with_input(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
         self
     }
 
-    /// On a disk where no file can grow beyond so many bytes, rounded down to blocks of 512.
+    /// Limits the size of every file, rounded down to blocks of 512 bytes. Simulates a full disk.
     #[must_use]
     pub fn with_file_size_limit(mut self, bytes: u64) -> Self {
         self.file_limit = Some(bytes);
         self
     }
 
-    /// Starts it; the first word it sees is `planwright`, so that what it prints is always the same.
+    /// Starts the program as `planwright`, so that its messages do not depend on the path.
     pub fn start(&self) -> TestProcess {
         let mut child = self.command().spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // Who does not read its input need not.
+        // A program that does not read its input causes an error here.
         let _ = stdin.write_all(&self.input);
         drop(stdin);
         TestProcess(Some(child))
     }
 
-    /// Runs it to its end.
+    /// Runs the program and waits for its end.
     pub fn finish(&self) -> TestRunOutput {
         self.start().finish()
     }
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the program under test is started by its tests"
+        reason = "tests start the program under test"
     )]
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.file_limit {
@@ -163,8 +159,8 @@ impl TestRun {
                 command.arg0("planwright");
                 command
             }
-            // The limit ends a process by a signal unless that is ignored; then the write fails as
-            // on a full disk.
+            // Exceeding the limit kills the process by a signal unless it is ignored; then the
+            // write fails as on a full disk.
             Some(bytes) => {
                 let mut command = Command::new("/bin/sh");
                 let script = r#"trap "" XFSZ; ulimit -f "$1"; shift; exec "$@""#;
@@ -190,11 +186,11 @@ impl TestRun {
     }
 }
 
-/// Where a build that counts the lines it ran (`cargo xtask coverage`) writes that down: where the tests do,
-/// and never into the directory that it works in. On a full disk it cannot.
+/// Returns where a coverage build (`cargo xtask coverage`) writes its profile: to the same place as
+/// the tests and never into the working directory. Not on a full disk.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what measures the tests says so by the environment"
+    reason = "coverage tools configure themselves by the environment"
 )]
 fn coverage_variable(file_limit: Option<u64>) -> Option<(&'static str, OsString)> {
     const VARIABLE: &str = "LLVM_PROFILE_FILE";
@@ -202,7 +198,7 @@ fn coverage_variable(file_limit: Option<u64>) -> Option<(&'static str, OsString)
     Some((VARIABLE, file_limit.map_or(file, |_| "/dev/null".into())))
 }
 
-/// A run that was started. A test that fails before it has ended ends it.
+/// A running program. Killed when dropped.
 pub struct TestProcess(Option<Child>);
 
 impl Drop for TestProcess {
@@ -215,7 +211,6 @@ impl Drop for TestProcess {
 }
 
 impl TestProcess {
-    /// Waits for its end.
     pub fn finish(mut self) -> TestRunOutput {
         let output = self.0.take().unwrap().wait_with_output().unwrap();
         TestRunOutput {
@@ -225,18 +220,17 @@ impl TestProcess {
         }
     }
 
-    /// Ends it as `kill -9` does, and waits for its end.
+    /// Kills the process with SIGKILL and waits for its end.
     pub fn kill(mut self) -> TestRunOutput {
         self.child().kill().unwrap();
         self.finish()
     }
 
-    /// The number of its process.
     pub fn process_id(&self) -> u32 {
         self.0.as_ref().unwrap().id()
     }
 
-    /// Stops listening to it, as `head -0` does, and waits for its end.
+    /// Closes the read end of stdout, as `head -0` does, and waits for the end.
     pub fn finish_with_stdout_closed(mut self) -> TestRunOutput {
         drop(self.child().stdout.take());
         self.finish()
@@ -247,47 +241,44 @@ impl TestProcess {
     }
 }
 
-/// Everything a run said.
+/// The captured output of a run.
 #[derive(Debug, Clone)]
 pub struct TestRunOutput {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it answered.
     pub stdout: String,
-    /// What else it said.
     pub stderr: String,
 }
 
 impl TestRunOutput {
-    /// The exit code; a process that was killed has none.
+    /// `None` if the process was killed.
     pub fn exit_code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// Was it killed, as by `kill -9`?
+    /// Checks whether the process was killed by SIGKILL.
     pub fn was_killed(&self) -> bool {
         self.status.signal() == Some(9)
     }
 
-    /// The envelope it answered, which is the last line of what it printed; its shape is checked.
+    /// Returns the JSON envelope, which is the last line of stdout. Checks its shape.
     #[track_caller]
     pub fn envelope(&self) -> Value {
         let line = self.stdout.lines().last().unwrap_or_default();
         let envelope: Value = match serde_json::from_str(line) {
             Ok(envelope) => envelope,
-            Err(error) => panic!("this is no envelope ({error}): {self:?}"),
+            Err(error) => panic!("not an envelope ({error}): {self:?}"),
         };
         check_envelope(&envelope, self.exit_code());
         envelope
     }
 
-    /// What the envelope holds.
+    /// Returns the envelope's data.
     #[track_caller]
     pub fn data(&self) -> Value {
         self.envelope()["data"].take()
     }
 
-    /// All the messages of the envelope, one a line.
+    /// Returns all messages of the envelope, one per line.
     #[track_caller]
     pub fn messages(&self) -> String {
         let envelope = self.envelope();
@@ -299,7 +290,7 @@ impl TestRunOutput {
     }
 }
 
-/// Insists on the shape every JSON answer has.
+/// Checks the shape that all JSON answers share.
 #[track_caller]
 fn check_envelope(envelope: &Value, code: Option<i32>) {
     let keys = |value: &Value| -> Vec<String> {
@@ -324,7 +315,7 @@ fn check_envelope(envelope: &Value, code: Option<i32>) {
     assert_eq!(
         envelope["exit_code"].as_i64(),
         code.map(i64::from),
-        "the envelope and the process tell the same: {envelope}"
+        "the envelope and the process have the same exit code: {envelope}"
     );
     let status = envelope["status"].as_str().unwrap_or_default();
     assert!(["ok", "warn", "error"].contains(&status), "{envelope}");

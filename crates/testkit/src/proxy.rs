@@ -1,7 +1,7 @@
-//! A wire that can be cut: forwards TCP connections to a server until it sees given bytes.
+//! A TCP proxy that drops a connection when it sees given bytes.
 //!
-//! What it stands for are the failures no fault point can play: the network is gone before a
-//! statement arrives, or after it arrived and before its answer is back.
+//! It simulates failures that fault points cannot: the network fails before a statement arrives, or
+//! after it arrived and before its response is back.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,25 +9,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// When the wire is cut, seen from the bytes that trigger it.
+/// When the connection is dropped, relative to the trigger bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutMoment {
-    /// They never reach the server.
+    /// The trigger bytes never reach the server.
     BeforeRequest,
-    /// The server got them and said these in turn; from the trigger on, nothing comes back.
+    /// The server gets the trigger and answers with these bytes; nothing after the trigger is
+    /// returned.
     AfterAnswer(&'static [u8]),
 }
 
-/// What becomes of the other connections, and of those made later.
+/// What happens to other and later connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutAftermath {
     /// They work.
     Restored,
-    /// They are hung up on when they are used, until [`CuttingProxy::mend`].
+    /// They are closed on use, until [`CuttingProxy::restore`].
     Unreachable,
 }
 
-/// A proxy in front of a server. Dropping it ends every connection through it.
+/// A proxy for a server. Dropping it closes every connection through it.
 pub struct CuttingProxy {
     address: SocketAddr,
     state: Arc<ProxyState>,
@@ -50,7 +51,6 @@ struct PlannedCut {
 }
 
 impl CuttingProxy {
-    /// A proxy in front of the server at this address.
     pub fn for_address(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -69,7 +69,7 @@ impl CuttingProxy {
         Self { address, state }
     }
 
-    /// A proxy in front of the server of this PostgreSQL URL, and the URL through it.
+    /// Returns a proxy for the server of this PostgreSQL URL, and the URL through it.
     pub fn for_url(url: &str) -> (Self, String) {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -82,7 +82,7 @@ impl CuttingProxy {
         (proxy, proxied_url)
     }
 
-    /// Cuts the next connection on which the client sends these bytes; once.
+    /// Drops the next connection on which the client sends these bytes; once.
     pub fn cut_on_bytes(&self, bytes: &[u8], moment: CutMoment, aftermath: CutAftermath) {
         *lock_mutex(&self.state.planned_cut) = Some(PlannedCut {
             trigger: bytes.to_vec(),
@@ -91,18 +91,17 @@ impl CuttingProxy {
         });
     }
 
-    /// Cuts every connection there is, wherever it stands; later ones work.
+    /// Drops all current connections; later ones work.
     pub fn cut_all_connections(&self) {
         self.state.close_connections();
         *lock_mutex(&self.state.cut_count) += 1;
     }
 
-    /// Lets connections through again.
+    /// Forwards connections again.
     pub fn restore(&self) {
         self.state.unreachable.store(false, Ordering::SeqCst);
     }
 
-    /// How often it cut.
     pub fn cut_count(&self) -> u32 {
         *lock_mutex(&self.state.cut_count)
     }
@@ -111,15 +110,15 @@ impl CuttingProxy {
 impl Drop for CuttingProxy {
     fn drop(&mut self) {
         self.state.closing.store(true, Ordering::SeqCst);
-        // Wakes the listener, which then sees that it is over.
+        // Wakes the listener, which then sees the stop flag.
         drop(TcpStream::connect(self.address));
         self.state.close_connections();
     }
 }
 
 impl ProxyState {
-    /// The cut that what was sent triggers, if the last `fresh` bytes of it are part of why; it is
-    /// taken.
+    /// Takes the planned cut if the bytes sent so far trigger it and the last `fresh` of them are
+    /// part of the trigger.
     fn take_triggered_cut(&self, sent: &[u8], fresh: usize) -> Option<PlannedCut> {
         let mut planned_cut = lock_mutex(&self.planned_cut);
         let cut = planned_cut.take_if(|cut| {
@@ -155,7 +154,7 @@ fn forward_connection(client: TcpStream, server: SocketAddr, state: &Arc<ProxySt
     thread::spawn(move || forward_answers(server, client, &awaited_answer));
 }
 
-/// What the server is still listened to for, once nothing is passed on any more.
+/// The response to wait for after forwarding has stopped.
 type AwaitedAnswer = OnceLock<&'static [u8]>;
 
 fn forward_requests(
@@ -167,7 +166,7 @@ fn forward_requests(
     let mut chunk = [0; 16 * 1024];
     let mut sent = Vec::new();
     while let Ok(length @ 1..) = client.read(&mut chunk) {
-        // What triggers may be torn between two reads.
+        // The trigger may be split between two reads.
         sent.extend_from_slice(&chunk[..length]);
         match state
             .take_triggered_cut(&sent, length)
@@ -225,7 +224,7 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// A server that answers every line with the line.
+    /// A server that echoes every line.
     fn echo_server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -264,7 +263,7 @@ mod tests {
             assert_eq!(
                 send_text_on(&mut stream, "now"),
                 "now",
-                "nothing was said of cutting yet"
+                "no cut is planned yet"
             );
             proxy.cut_on_bytes(b"now", moment, CutAftermath::Restored);
             assert_eq!(send_text_on(&mut stream, "hello"), "hello");

@@ -1,4 +1,4 @@
-//! Actions, plans, rules and results as tests need them: complete, small, and open to change.
+//! Small, complete actions, plans, rules and results for tests to adapt.
 
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentSpec, ArgumentType};
@@ -11,19 +11,18 @@ use plan::project::{Resource, ResourcePlace};
 use plan::stage::{IgnoredPaths, RefMove, ResultContent, ResultTree};
 use plan::{Command, LandingOptions, PlanActors, PlanId, Project, QualifiedName, Timestamp};
 
-/// The project of sample plans, with what it is called in them.
+/// The project of sample plans.
 pub const PROJECT_NAME: &str = "sample";
-/// The resource on which sample results are.
+/// The resource of sample results.
 pub const RESOURCE_NAME: &str = "sample/main";
-/// Another one.
 pub const OTHER_RESOURCE_NAME: &str = "sample/docs";
 
-/// A name, checked.
+/// Parses a name; panics if it is invalid.
 pub fn parse_name(text: &str) -> QualifiedName {
     text.parse().unwrap()
 }
 
-/// A reusable action that takes no arguments.
+/// Returns a reusable action without arguments.
 pub fn reusable_action(text: &str) -> ActionDefinition {
     ActionDefinition {
         name: parse_name(text),
@@ -38,7 +37,6 @@ pub fn reusable_action(text: &str) -> ActionDefinition {
     }
 }
 
-/// The declaration of an optional argument.
 pub fn optional_argument(name: &str, kind: ArgumentType) -> ArgumentSpec {
     ArgumentSpec {
         name: name.to_owned(),
@@ -52,7 +50,6 @@ pub fn optional_argument(name: &str, kind: ArgumentType) -> ArgumentSpec {
     }
 }
 
-/// The project of sample plans.
 pub fn sample_project() -> Project {
     Project {
         name: parse_name(PROJECT_NAME),
@@ -62,7 +59,6 @@ pub fn sample_project() -> Project {
     }
 }
 
-/// A checkout on some host.
 pub fn git_resource(text: &str) -> Resource {
     Resource {
         name: text.parse().unwrap(),
@@ -74,7 +70,7 @@ pub fn git_resource(text: &str) -> Resource {
     }
 }
 
-/// A plan for a goal, with something to land on.
+/// Returns a plan for a goal, with a resource to land on.
 pub fn plan_for_goal(plan_id: PlanId, text: &str) -> NewPlan {
     NewPlan {
         definitions: Vec::new(),
@@ -93,7 +89,7 @@ pub fn plan_for_goal(plan_id: PlanId, text: &str) -> NewPlan {
     }
 }
 
-/// A plan of an action, with something to land on.
+/// Returns a plan from an action, with a resource to land on.
 pub fn plan_of_action(plan_id: PlanId, action: &QualifiedName) -> NewPlan {
     NewPlan {
         definitions: Vec::new(),
@@ -104,8 +100,8 @@ pub fn plan_of_action(plan_id: PlanId, action: &QualifiedName) -> NewPlan {
     }
 }
 
-/// A rule judged at these gates. Its check is the word `true` or `false`; see
-/// [`crate::Client::judge`].
+/// Returns a rule for these gates. Its expression is `true` or `false`; see
+/// [`crate::TestClient::judge_rules`].
 pub fn rule_draft(name: &str, expression: &str, gates: &[Gate]) -> RuleDraft {
     RuleDraft {
         name: name.parse().unwrap(),
@@ -116,7 +112,7 @@ pub fn rule_draft(name: &str, expression: &str, gates: &[Gate]) -> RuleDraft {
     }
 }
 
-/// A result on the sample resource; another word is another result.
+/// Returns a result on the sample resource. Different words give different results.
 pub fn result_content(word: &str) -> ResultContent {
     ResultContent {
         report: Some(format!("did {word}").into()),
@@ -132,7 +128,7 @@ pub fn result_content(word: &str) -> ResultContent {
     }
 }
 
-/// The move that lands a sample result.
+/// Returns the ref move that lands a sample result.
 pub fn landing_moves() -> Vec<RefMove> {
     vec![RefMove {
         resource: RESOURCE_NAME.to_owned(),
@@ -143,19 +139,19 @@ pub fn landing_moves() -> Vec<RefMove> {
     }]
 }
 
-/// A path, checked.
+/// Parses a path; panics if it is invalid.
 pub fn tree_path(bytes: impl Into<Vec<u8>>) -> TreePath {
     TreePath::new(bytes).unwrap()
 }
 
-/// A change that made a path.
+/// Returns an entry that creates a path.
 pub fn created_entry(bytes: impl Into<Vec<u8>>) -> ChangesetEntry {
     let mut entry = ChangesetEntry::new(tree_path(bytes), PathOperation::Create);
     entry.after = Some("1".repeat(40));
     entry
 }
 
-/// A change from one content to another.
+/// Returns an entry that changes a path from one content to another.
 pub fn modified_entry(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> ChangesetEntry {
     let mut entry = ChangesetEntry::new(tree_path(bytes), PathOperation::Modify);
     entry.before = Some(before.to_owned());
@@ -163,10 +159,10 @@ pub fn modified_entry(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> C
     entry
 }
 
-/// Signs a result, to land in the usual way.
+/// Approves a result with default landing options.
 pub fn approve_command() -> Command {
     Command::Approve {
-        how: LandingOptions::default(),
+        options: LandingOptions::default(),
         targets: PlanTargets::default(),
         once: false,
     }

@@ -1,15 +1,18 @@
-//! Programs that tests write and start.
+//! Writes programs for tests to start.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Writes a program that can be started at once.
+/// Writes an executable file that can be started at once.
 ///
-/// Another process writes it. Whoever is forked by another thread while this process has the file open
-/// for writing keeps it open until it has become its own program, and until then the system refuses to
-/// start the file ("text file busy").
-#[expect(clippy::disallowed_methods, reason = "what tests start, tests write")]
+/// Another process writes it. If this process had the file open for writing, a child forked by
+/// another thread would inherit the descriptor until its exec. Until then the system would refuse
+/// to start the file ("text file busy").
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests write the programs they start"
+)]
 pub fn write_program(path: &Path, text: &str) {
     let mut writer = Command::new("/bin/sh")
         .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])

@@ -1,4 +1,4 @@
-//! A person at a terminal: the program under test on a real pty, typed at and read from.
+//! Runs the program under test on a real pty, with typed input and captured output.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,7 +14,6 @@ use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr
 
 use crate::TestRun;
 
-/// How long something may take that is waited for.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A run on a terminal.
@@ -28,9 +27,9 @@ pub struct TestTerminal {
 }
 
 impl TestRun {
-    /// Starts it on a terminal of 100 columns.
+    /// Starts the program on a terminal with 100 columns.
     pub fn start_on_terminal(&self) -> TestTerminal {
-        // Inherited by nobody: a terminal is closed only when nobody has it any more.
+        // Not inherited: a terminal closes only when no process has it open.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = openpt(flags).unwrap();
         grantpt(&master).unwrap();
@@ -48,7 +47,7 @@ impl TestRun {
             ws_ypixel: 0,
         };
         tcsetwinsize(&slave, size).unwrap();
-        // What is typed is not shown, so that what is shown does not depend on when it was typed.
+        // Echo is off, so that the output does not depend on when input is typed.
         let mut modes = tcgetattr(&slave).unwrap();
         modes.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&slave, OptionalActions::Now, &modes).unwrap();
@@ -74,7 +73,7 @@ impl TestRun {
                 if poll(&mut polled, Some(&moment)).unwrap() == 0 {
                     continue;
                 }
-                // A terminal that nobody holds any more is read from with an error.
+                // Reading fails once no process has the terminal open.
                 let Ok(count @ 1..) = output.read(&mut buffer) else {
                     break;
                 };
@@ -94,7 +93,7 @@ impl TestRun {
 }
 
 impl TestTerminal {
-    /// Waits until this is shown, after what was waited for before.
+    /// Waits until this text appears after the text of the previous wait.
     #[track_caller]
     pub fn wait_for_text(&mut self, text: &str) -> &mut Self {
         let began = Instant::now();
@@ -108,13 +107,12 @@ impl TestTerminal {
             }
             if began.elapsed() >= WAIT_TIMEOUT {
                 let end = new.ceil_char_boundary(new.len().saturating_sub(2000));
-                panic!("`{text}` is not shown: {}", &new[end..]);
+                panic!("`{text}` does not appear: {}", &new[end..]);
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Types a line.
     pub fn type_line(&mut self, line: &str) -> &mut Self {
         self.keyboard
             .write_all(format!("{line}\n").as_bytes())
@@ -122,15 +120,15 @@ impl TestTerminal {
         self
     }
 
-    /// Interrupts it, as Ctrl-C does.
+    /// Sends an interrupt, as Ctrl-C does.
     pub fn send_interrupt(&self) {
         let number = i32::try_from(self.child.id()).unwrap();
         let process = rustix::process::Pid::from_raw(number).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     }
 
-    /// Closes the terminal, as closing its window does. The run is told only if the terminal controls it:
-    /// [`Run::in_a_session`].
+    /// Closes the terminal, as closing its window does. The program gets SIGHUP only if the
+    /// terminal controls it: [`TestRun::with_own_session`].
     #[track_caller]
     pub fn close_and_wait(mut self) -> ExitStatus {
         self.closed.store(true, Ordering::SeqCst);
@@ -143,20 +141,20 @@ impl TestTerminal {
             }
             if began.elapsed() >= WAIT_TIMEOUT {
                 self.child.kill().unwrap();
-                panic!("it does not end when its terminal is closed");
+                panic!("the program does not end when its terminal is closed");
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Waits for its end; how it ended, and what a person saw.
+    /// Waits for the end. Returns the status and the visible text.
     #[track_caller]
     pub fn wait_for_end(self) -> (ExitStatus, String) {
         let (status, screen) = self.wait_for_raw_end();
         (status, visible_text(&screen))
     }
 
-    /// Waits for its end; how it ended, and all that the terminal was sent.
+    /// Waits for the end. Returns the status and all bytes the terminal received.
     #[track_caller]
     pub fn wait_for_raw_end(mut self) -> (ExitStatus, String) {
         let began = Instant::now();
@@ -165,11 +163,11 @@ impl TestTerminal {
                 break status;
             }
             if began.elapsed() >= WAIT_TIMEOUT {
-                // It may wait for an answer that nobody types.
+                // The program may be waiting for input.
                 self.child.kill().unwrap();
                 let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
                 panic!(
-                    "it does not end: {}",
+                    "the program does not end: {}",
                     visible_text(&String::from_utf8_lossy(&screen))
                 );
             }
@@ -182,11 +180,11 @@ impl TestTerminal {
     }
 }
 
-/// What stays on the screen: lines that were taken away again are not there, colours are left out.
+/// Returns the text that stays visible: without erased lines and colours.
 fn visible_text(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.replace("\r\n", "\n").split('\n') {
-        // What comes after taking the line away is all that is left of it.
+        // Only what follows the last erase is left of a line.
         let left = line.rsplit("\x1b[2K").next().unwrap_or_default();
         let left = left.strip_suffix('\r').unwrap_or(left);
         lines.push(strip_escapes(left));
@@ -199,7 +197,7 @@ fn strip_escapes(line: &str) -> String {
     let mut characters = line.chars();
     while let Some(character) = characters.next() {
         if character == '\x1b' {
-            // `ESC [ … letter` is a command to the terminal.
+            // `ESC [ … letter` is a terminal command.
             for of_command in characters.by_ref() {
                 if of_command.is_ascii_alphabetic() {
                     break;

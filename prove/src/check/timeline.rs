@@ -1,167 +1,201 @@
-//! Is there an order of the calls on one plan that explains every answer?
+//! Checks that the calls on one plan have an order that explains every answer.
 //!
-//! Version `v` took effect at some moment `c(v)`, and `c` rises with `v`. Each answer narrows it down:
+//! Version `v` took effect at some time `c(v)`, and `c` increases with `v`. Each answer bounds it:
 //!
-//! - the call that made `v` was made before `c(v)`, and if it was answered, after it;
-//! - whoever saw `v` was answered after `c(v)` and called before `c(v + 1)`.
+//! - the call that wrote `v` was made before `c(v)` and, if it was answered, answered after it;
+//! - a call that observed `v` was answered after `c(v)` and made before `c(v + 1)`.
 //!
-//! Such moments exist if and only if, with the lower bounds carried forward and the upper ones carried
-//! back, no version must begin later than it may. That is linearizability of a register whose every state
-//! has a number, decided in one pass.
+//! Carry the lower bounds forward and the upper bounds back. Such times exist if and only if no lower bound then exceeds
+//! its upper bound. This is linearizability of a register whose states are numbered, decided in one pass.
 
-use super::stored::StoredPlan;
-use super::{Kind, Violation, author};
-use crate::history::{History, Made, Moment};
-use crate::operation::{Answer, CallId, Seen};
+use super::store_contents::StoredPlan;
+use super::{Violation, ViolationKind, calling_client};
+use crate::history::{CallHistory, MonotonicNanos, RecordedCall};
+use crate::operation::{CallAnswer, CallId, ObservedPlan};
 
 /// A bound, and the call that sets it.
-type Bound = (Moment, Option<CallId>);
+type TimeBound = (MonotonicNanos, Option<CallId>);
 
-const BEFORE_ALL: Bound = (0, None);
-const AFTER_ALL: Bound = (Moment::MAX, None);
+const NO_LOWER_BOUND: TimeBound = (0, None);
+const NO_UPPER_BOUND: TimeBound = (MonotonicNanos::MAX, None);
 
-struct Timeline {
-    /// Not before; of versions 0 to one more than there are.
-    earliest: Vec<Bound>,
-    /// Not after.
-    latest: Vec<Bound>,
+/// Bounds for the time at which each version took effect. The vectors also have entries for version 0 and for the
+/// version after the last one.
+struct VersionTimeline {
+    earliest: Vec<TimeBound>,
+    latest: Vec<TimeBound>,
 }
 
-/// Everything that was said about one plan.
-pub fn check(history: &History, plan: &StoredPlan, calls: &[&Made]) -> Vec<Violation> {
+/// Checks all calls that concern one plan.
+pub fn check_timeline(
+    history: &CallHistory,
+    plan: &StoredPlan,
+    calls: &[&RecordedCall],
+) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut timeline = Timeline {
-        earliest: vec![BEFORE_ALL; plan.states.len() + 2],
-        latest: vec![AFTER_ALL; plan.states.len() + 2],
+    let mut timeline = VersionTimeline {
+        earliest: vec![NO_LOWER_BOUND; plan.statuses.len() + 2],
+        latest: vec![NO_UPPER_BOUND; plan.statuses.len() + 2],
     };
-    for (index, recorded) in plan.events.iter().take(plan.states.len()).enumerate() {
-        let made = author(&recorded.by).and_then(|id| history.calls.get(&id));
-        if let Some(made) = made {
-            timeline.made_by(index + 1, made);
+    for (index, event) in plan.events.iter().take(plan.statuses.len()).enumerate() {
+        let call = calling_client(&event.by).and_then(|id| history.calls.get(&id));
+        if let Some(call) = call {
+            timeline.add_write(index + 1, call);
         }
     }
-    for made in calls {
-        if let Some((_, answer)) = &made.answered {
+    for recorded in calls {
+        if let Some((_, answer)) = &recorded.answered {
             match answer {
-                Answer::Saw(seen) => {
-                    for seen in seen.iter().filter(|seen| seen.plan == plan.id()) {
-                        found.extend(timeline.saw(plan, made, seen));
+                CallAnswer::Observed(plans) => {
+                    for observed in plans
+                        .iter()
+                        .filter(|observed| observed.plan_id == plan.id())
+                    {
+                        found.extend(timeline.add_observation(plan, recorded, observed));
                     }
                 }
-                Answer::Done(receipt) => {
+                CallAnswer::Done(receipt) => {
                     if let Some(version) = receipt.version
-                        && receipt.plan == Some(plan.id())
+                        && receipt.plan_id == Some(plan.id())
                         && !receipt.repeated
                     {
-                        found.extend(timeline.done(plan, made, version));
+                        found.extend(timeline.add_done_answer(plan, recorded, version));
                     }
                 }
-                Answer::Blocked | Answer::Refused(_) | Answer::Failed(_) | Answer::Unknown(_) => {}
+                CallAnswer::Blocked
+                | CallAnswer::Refused(_)
+                | CallAnswer::Failed(_)
+                | CallAnswer::Unknown(_) => {}
             }
         }
     }
-    found.extend(timeline.close(plan));
-    for made in calls {
-        found.extend(timeline.explains_refusal(plan, made));
+    found.extend(timeline.propagate_bounds(plan));
+    for recorded in calls {
+        found.extend(timeline.check_refusal(plan, recorded));
     }
     found
 }
 
-impl Timeline {
-    fn not_before(&mut self, version: usize, at: Moment, call: CallId) {
+impl VersionTimeline {
+    fn raise_lower_bound(&mut self, version: usize, at: MonotonicNanos, call: CallId) {
         let bound = &mut self.earliest[version];
         if at > bound.0 {
             *bound = (at, Some(call));
         }
     }
 
-    fn not_after(&mut self, version: usize, at: Moment, call: CallId) {
+    fn lower_upper_bound(&mut self, version: usize, at: MonotonicNanos, call: CallId) {
         let bound = &mut self.latest[version];
         if at < bound.0 {
             *bound = (at, Some(call));
         }
     }
 
-    fn made_by(&mut self, version: usize, made: &Made) {
-        self.not_before(version, made.called_at, made.call.id);
-        if let Some((at, Answer::Done(_))) = made.answered {
-            self.not_after(version, at, made.call.id);
+    fn add_write(&mut self, version: usize, recorded: &RecordedCall) {
+        self.raise_lower_bound(version, recorded.called_at, recorded.call.id);
+        if let Some((at, CallAnswer::Done(_))) = recorded.answered {
+            self.lower_upper_bound(version, at, recorded.call.id);
         }
     }
 
-    /// A plan was read at a version.
-    fn saw(&mut self, plan: &StoredPlan, made: &Made, seen: &Seen) -> Option<Violation> {
-        let wrong = |kind, what| Some(violation(plan, kind, what, &[made.call.id], seen.version));
-        let Some(then) = plan.at(seen.version) else {
-            let what = format!("version {} was seen, and never was", seen.version);
-            return wrong(Kind::Order, what);
+    /// A call read the plan at a version.
+    fn add_observation(
+        &mut self,
+        plan: &StoredPlan,
+        recorded: &RecordedCall,
+        observed: &ObservedPlan,
+    ) -> Option<Violation> {
+        let report = |kind, message| {
+            Some(new_violation(
+                plan,
+                kind,
+                message,
+                &[recorded.call.id],
+                observed.version,
+            ))
         };
-        self.observed(seen.version, made);
-        let stage = then.stage();
-        if stage != seen.stage || seen.epoch.is_some_and(|epoch| epoch != then.epoch) {
-            let what = format!(
-                "version {} was seen as {} in epoch {:?}, and is {stage} in epoch {}",
-                seen.version, seen.stage, seen.epoch, then.epoch
+        let Some(status) = plan.status_at(observed.version) else {
+            let message = format!("version {} was read but never existed", observed.version);
+            return report(ViolationKind::NotLinearizable, message);
+        };
+        self.bound_by_observation(observed.version, recorded);
+        let stage = status.stage_text();
+        if stage != observed.stage || observed.epoch.is_some_and(|epoch| epoch != status.epoch) {
+            let message = format!(
+                "version {} was read as {} with epoch {:?}, but is {stage} with epoch {}",
+                observed.version, observed.stage, observed.epoch, status.epoch
             );
-            return wrong(Kind::Order, what);
+            return report(ViolationKind::NotLinearizable, message);
         }
-        let holder = then.holder;
-        match seen.lease {
+        let holder = status.holder;
+        match observed.lease {
             Some(lease) if lease != holder => {
-                let what = format!(
-                    "version {} was seen with the lease of {lease:?}, its holder is {holder:?}",
-                    seen.version
+                let message = format!(
+                    "version {} was read with the lease of {lease:?}, but its holder is {holder:?}",
+                    observed.version
                 );
-                wrong(Kind::Half, what)
+                report(ViolationKind::PartialCommit, message)
             }
             _ => None,
         }
     }
 
-    /// A call was answered with a version.
-    fn done(&mut self, plan: &StoredPlan, made: &Made, version: u64) -> Option<Violation> {
-        let operation = &made.call.operation;
-        let Some(then) = plan.at(version) else {
-            let what = format!("version {version} was answered, and never was");
-            return Some(violation(plan, Kind::Order, what, &[made.call.id], version));
+    /// A call was answered `done` with a version.
+    fn add_done_answer(
+        &mut self,
+        plan: &StoredPlan,
+        recorded: &RecordedCall,
+        version: u64,
+    ) -> Option<Violation> {
+        let operation = &recorded.call.operation;
+        let Some(status) = plan.status_at(version) else {
+            let message = format!("the answer has version {version}, which never existed");
+            return Some(new_violation(
+                plan,
+                ViolationKind::NotLinearizable,
+                message,
+                &[recorded.call.id],
+                version,
+            ));
         };
-        if operation.leaves_an_event() {
-            if made.call.through_program
+        if operation.writes_event() {
+            if recorded.call.through_program
                 && let Ok(index) = usize::try_from(version)
             {
-                self.made_by(index, made);
+                self.add_write(index, recorded);
             }
             return None;
         }
-        // It wrote beside the plan, which stood at this version.
-        self.observed(version, made);
-        let holder = then.holder;
+        // It wrote other rows while the plan was at this version.
+        self.bound_by_observation(version, recorded);
+        let holder = status.holder;
         if let Some(epoch) = operation.epoch()
             && holder != Some(epoch)
         {
-            let what = format!("{operation} was done at version {version}, held by {holder:?}");
-            return Some(violation(
+            let message =
+                format!("{operation} was done at version {version}, whose holder is {holder:?}");
+            return Some(new_violation(
                 plan,
-                Kind::Fenced,
-                what,
-                &[made.call.id],
+                ViolationKind::WriteWithoutLease,
+                message,
+                &[recorded.call.id],
                 version,
             ));
         }
         None
     }
 
-    fn observed(&mut self, version: u64, made: &Made) {
-        let (Ok(version), Some((answered_at, _))) = (usize::try_from(version), &made.answered)
+    fn bound_by_observation(&mut self, version: u64, recorded: &RecordedCall) {
+        let (Ok(version), Some((answered_at, _))) = (usize::try_from(version), &recorded.answered)
         else {
             return;
         };
-        self.not_after(version, *answered_at, made.call.id);
-        self.not_before(version + 1, made.called_at, made.call.id);
+        self.lower_upper_bound(version, *answered_at, recorded.call.id);
+        self.raise_lower_bound(version + 1, recorded.called_at, recorded.call.id);
     }
 
-    /// Carries the bounds through and looks for one that cannot be kept.
-    fn close(&mut self, plan: &StoredPlan) -> Option<Violation> {
+    /// Carries the bounds through, and reports the first version whose bounds contradict each other.
+    fn propagate_bounds(&mut self, plan: &StoredPlan) -> Option<Violation> {
         for version in 1..self.earliest.len() {
             let before = self.earliest[version - 1];
             if before.0 > self.earliest[version].0 {
@@ -174,74 +208,92 @@ impl Timeline {
                 self.latest[version - 1] = after;
             }
         }
-        let version = (1..=plan.states.len())
+        let version = (1..=plan.statuses.len())
             .find(|version| self.earliest[*version].0 > self.latest[*version].0)?;
         let calls: Vec<CallId> = [self.latest[version].1, self.earliest[version].1]
             .into_iter()
             .flatten()
             .collect();
-        let what = format!(
-            "version {version} must have been there before the first of these calls was answered, and \
-             not yet when the last of them was made"
+        let message = format!(
+            "version {version} must exist before the first of these calls was answered, but not \
+             before the last of them was made"
         );
-        Some(violation(plan, Kind::Order, what, &calls, version as u64))
+        Some(new_violation(
+            plan,
+            ViolationKind::NotLinearizable,
+            message,
+            &calls,
+            version as u64,
+        ))
     }
 
-    /// Was the plan, at some moment of the call, what the refusal says it was?
-    fn explains_refusal(&self, plan: &StoredPlan, made: &Made) -> Option<Violation> {
-        let Some((answered_at, Answer::Refused(refused))) = &made.answered else {
+    /// Checks that at some time during the call the plan was as the refusal says.
+    fn check_refusal(&self, plan: &StoredPlan, recorded: &RecordedCall) -> Option<Violation> {
+        let Some((answered_at, CallAnswer::Refused(refusal))) = &recorded.answered else {
             return None;
         };
-        if refused.absent && self.latest[1].0 < made.called_at {
-            let what = format!("{} found no plan where there was one", made.call.operation);
-            return Some(violation(plan, Kind::Order, what, &[made.call.id], 1));
+        if refusal.plan_missing && self.latest[1].0 < recorded.called_at {
+            let message = format!(
+                "{} did not find the plan, which existed",
+                recorded.call.operation
+            );
+            return Some(new_violation(
+                plan,
+                ViolationKind::NotLinearizable,
+                message,
+                &[recorded.call.id],
+                1,
+            ));
         }
-        if refused.stage.is_none() && refused.epoch.is_none() {
+        if refusal.stage.is_none() && refusal.epoch.is_none() {
             return None;
         }
-        // Versions whose successor may have come after the call was made, and which may have come before it
-        // was answered; both bounds rise.
-        let ended = self
+        // The versions that may have been current during the call: the next one may have come after the call was made,
+        // and they may have come before it was answered. Both bounds increase with the version.
+        let first = self
             .latest
-            .partition_point(|bound| bound.0 < made.called_at);
-        let begun = self
+            .partition_point(|bound| bound.0 < recorded.called_at);
+        let end = self
             .earliest
             .partition_point(|bound| bound.0 <= *answered_at);
-        let meanwhile = ended.saturating_sub(1).max(1)..begun.min(plan.states.len() + 1);
-        let explained = meanwhile.into_iter().any(|version| {
-            let then = &plan.states[version - 1];
-            let stage = then.stage();
-            refused.stage.as_ref().is_none_or(|told| *told == stage)
-                && refused.epoch.is_none_or(|told| told == then.epoch)
+        let candidates = first.saturating_sub(1).max(1)..end.min(plan.statuses.len() + 1);
+        let is_explained = candidates.into_iter().any(|version| {
+            let status = &plan.statuses[version - 1];
+            let stage = status.stage_text();
+            refusal
+                .stage
+                .as_ref()
+                .is_none_or(|refused| *refused == stage)
+                && refusal.epoch.is_none_or(|refused| refused == status.epoch)
         });
-        if explained {
+        if is_explained {
             return None;
         }
-        let what = format!(
-            "{} was refused ({}), which was not so at any moment of the call",
-            made.call.operation, refused.why
+        let message = format!(
+            "{} was refused ({}), but that was never true during the call",
+            recorded.call.operation, refusal.reason
         );
-        Some(violation(
+        Some(new_violation(
             plan,
-            Kind::Order,
-            what,
-            &[made.call.id],
-            plan.versions(),
+            ViolationKind::NotLinearizable,
+            message,
+            &[recorded.call.id],
+            plan.version_count(),
         ))
     }
 }
 
-fn violation(
+fn new_violation(
     plan: &StoredPlan,
-    kind: Kind,
-    what: String,
+    kind: ViolationKind,
+    message: String,
     calls: &[CallId],
     version: u64,
 ) -> Violation {
     Violation {
         kind,
-        what,
-        plan: Some(plan.id()),
+        message,
+        plan_id: Some(plan.id()),
         calls: calls.to_vec(),
         versions: Some(version.saturating_sub(1)..=version + 1),
     }

@@ -1,4 +1,4 @@
-//! The user the server runs as. PostgreSQL refuses to run as root, which is what one is in most containers.
+//! The user that the server runs as. PostgreSQL refuses to run as root, which most containers use.
 
 use std::fs;
 use std::io;
@@ -9,17 +9,16 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// The user the server runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerAccount {
-    /// Whoever runs us.
+    /// The user who runs this program.
     CurrentUser,
-    /// An unprivileged user of this system, since we are root.
+    /// An unprivileged user, because this program runs as root.
     OtherUser { user: u32, group: u32 },
 }
 
 impl ServerAccount {
-    /// Our own account, unless that is root's.
+    /// The current user, unless that is root.
     pub fn choose() -> anyhow::Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::CurrentUser);
@@ -28,19 +27,19 @@ impl ServerAccount {
         match find_unprivileged(&users) {
             Some(account) => Ok(account),
             None => bail!(
-                "PostgreSQL does not run as root, and there is neither a user postgres nor nobody here"
+                "PostgreSQL cannot run as root, and there is no user `postgres` or `nobody` to run it as"
             ),
         }
     }
 
-    /// Lets `command` run as this user.
+    /// Makes `command` run as this user.
     pub fn apply_to(self, command: &mut Command) {
         if let Self::OtherUser { user, group } = self {
             command.uid(user).gid(group);
         }
     }
 
-    /// Gives `path` to this user.
+    /// Makes this user the owner of `path`.
     pub fn give_path(self, path: &Path) -> io::Result<()> {
         match self {
             Self::CurrentUser => Ok(()),
@@ -49,7 +48,7 @@ impl ServerAccount {
     }
 }
 
-/// Looks for a fitting user in the text of `/etc/passwd`.
+/// Finds a user in the text of `/etc/passwd`.
 fn find_unprivileged(users: &str) -> Option<ServerAccount> {
     ["postgres", "nobody"]
         .iter()

@@ -1,4 +1,4 @@
-//! Where PostgreSQL's server programs are. Distributions keep them out of PATH, one directory per version.
+//! Finds PostgreSQL's server programs. Distributions keep them out of PATH, in one directory per version.
 
 use std::env;
 use std::fs;
@@ -16,7 +16,7 @@ pub struct ServerPrograms {
 }
 
 impl ServerPrograms {
-    /// Finds the programs, or asks the system's package manager for them.
+    /// Finds the programs, or installs them with the system's package manager.
     pub fn find_or_install(signals: &StopSignals) -> anyhow::Result<Self> {
         if let Some(found) = Self::find() {
             return Ok(found);
@@ -24,13 +24,12 @@ impl ServerPrograms {
         install::install_postgres(signals)?;
         match Self::find() {
             Some(found) => Ok(found),
-            None => bail!(
-                "PostgreSQL was installed, but initdb, postgres and pg_ctl are not where we look"
-            ),
+            None => {
+                bail!("PostgreSQL is installed, but initdb, postgres and pg_ctl were not found")
+            }
         }
     }
 
-    /// Where the programs are.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -43,7 +42,7 @@ impl ServerPrograms {
     }
 }
 
-/// The places where server programs may be, best first.
+/// The directories to search, best first.
 fn candidate_directories() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = env::var_os("PATH")
         .map(|path| env::split_paths(&path).collect())

@@ -1,10 +1,10 @@
-//! The process that owns the server and outlives us by as long as stopping it takes.
+//! The process that owns the server. It outlives us until the server has stopped.
 //!
 //! Nothing we do ourselves can clean up after SIGKILL, and asking the kernel to signal the server when its
 //! parent dies takes unsafe code between fork and exec, exists on Linux only and is lost on changing the
 //! user. So the server is the child of this small process, which reads from a pipe that we hold open and
 //! never write to. However we end, the kernel closes the pipe; the guard then stops the server and removes
-//! its directory. That one way serves success, failure, panic, Ctrl-C and SIGKILL alike.
+//! its directory. This covers success, failure, panic, Ctrl-C and SIGKILL.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -25,11 +25,11 @@ pub struct GuardArgs {
 
 /// Starts a server, prints its URL, and stops it when standard input ends.
 pub fn run(arguments: &GuardArgs) -> anyhow::Result<ExitCode> {
-    // Caught and never looked at: the end of the input is the only thing that ends the guard.
+    // Signals are caught and ignored: only the end of the input ends the guard.
     let _ignored = StopSignals::register()?;
     let server = PostgresServer::start(&arguments.programs, arguments.durability)?;
-    // Fails if whoever started us is gone already; the server is then stopped on the way out.
-    writeln!(io::stdout(), "{}", server.url()).context("whoever asked for the server is gone")?;
+    // Fails if the parent process has ended. Returning the error drops the server, which stops it.
+    writeln!(io::stdout(), "{}", server.url()).context("the parent process has ended")?;
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(ExitCode::SUCCESS)
 }

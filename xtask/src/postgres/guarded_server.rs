@@ -1,4 +1,4 @@
-//! What a task holds while it needs a PostgreSQL server.
+//! A handle to a temporary PostgreSQL server, for tasks that need one.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ pub struct GuardedServer {
 }
 
 impl GuardedServer {
-    /// Makes a new cluster and waits until it accepts connections.
+    /// Starts an empty server and waits until it accepts connections.
     pub fn start(programs: &ServerPrograms, durability: Durability) -> anyhow::Result<Self> {
         let mut guard = guard_command(programs, durability)?
             .spawn()
@@ -30,18 +30,18 @@ impl GuardedServer {
         if let Some(output) = guard.stdout.take() {
             BufReader::new(output).read_line(&mut url)?;
         }
-        let cluster = Self {
+        let server = Self {
             guard,
             url: url.trim().to_owned(),
             programs: programs.directory().to_owned(),
         };
-        if cluster.url.is_empty() {
+        if server.url.is_empty() {
             bail!("the PostgreSQL server did not start");
         }
-        Ok(cluster)
+        Ok(server)
     }
 
-    /// The variables by which tests and benches find the server.
+    /// The environment variables that tell tests and benchmarks where the server is.
     pub fn environment(&self) -> [(&'static str, OsString); 2] {
         [
             ("PLANWRIGHT_TEST_POSTGRES", self.url.clone().into()),
@@ -52,7 +52,7 @@ impl GuardedServer {
 
 impl Drop for GuardedServer {
     fn drop(&mut self) {
-        // The end of its input is what the guard waits for; we wait until it has cleaned up.
+        // The guard stops the server when its input ends. Wait until it has cleaned up.
         drop(self.guard.stdin.take());
         if let Err(error) = self.guard.wait() {
             eprintln!("xtask: could not wait for the PostgreSQL server to stop: {error}");
@@ -61,7 +61,7 @@ impl Drop for GuardedServer {
 }
 
 fn guard_command(programs: &ServerPrograms, durability: Durability) -> anyhow::Result<Command> {
-    // On Linux this name is right even when somebody rebuilt this program since it was started.
+    // On Linux this path stays valid even if the program is rebuilt while it runs.
     let own_program = if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
     } else {
@@ -76,7 +76,7 @@ fn guard_command(programs: &ServerPrograms, durability: Durability) -> anyhow::R
         .arg("postgres-guard")
         .arg(programs.directory())
         .arg(durability.get_name())
-        // A group of its own: neither Ctrl-C nor a signal to our whole group may end the guard before us.
+        // Its own process group: neither Ctrl-C nor a signal to our group may end the guard before us.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());

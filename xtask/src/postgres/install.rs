@@ -1,4 +1,4 @@
-//! Asks the system's package manager for PostgreSQL, where that needs nobody at the keyboard.
+//! Installs PostgreSQL with the system's package manager, if that works without a password.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use crate::child;
 use crate::signals::StopSignals;
 
-/// Installs PostgreSQL's server programs, or says what a person would have to type.
+/// Installs PostgreSQL's server programs, or returns an error with the command to type.
 pub fn install_postgres(signals: &StopSignals) -> anyhow::Result<()> {
     let Some(manager) = PackageManager::ALL
         .into_iter()
@@ -16,32 +16,30 @@ pub fn install_postgres(signals: &StopSignals) -> anyhow::Result<()> {
     else {
         bail!(
             "PostgreSQL's server programs (initdb, postgres, pg_ctl) were not found, and neither was a \
-             package manager we know: install PostgreSQL and put its bin directory into PATH"
+             known package manager. Install PostgreSQL and add its bin directory to PATH"
         );
     };
     let Some(commands) = manager.install_commands(InstallRights::of_current_process()) else {
         bail!(
             "PostgreSQL's server programs (initdb, postgres, pg_ctl) were not found, and installing them \
-             takes rights we do not have. Run this:\n  {}",
+             needs root. Run:\n  {}",
             manager.manual_command()
         );
     };
     if manager == PackageManager::AptGet {
-        eprintln!(
-            "note: Debian's package also makes a cluster of its own, `main`, which we do not use"
-        );
+        eprintln!("note: Debian's package also creates a cluster `main`, which xtask does not use");
     }
-    for words in commands {
-        eprintln!("PostgreSQL was not found; running: {}", words.join(" "));
-        let mut command = Command::new(words[0]);
+    for arguments in commands {
+        eprintln!("PostgreSQL was not found; running: {}", arguments.join(" "));
+        let mut command = Command::new(arguments[0]);
         command
-            .args(&words[1..])
+            .args(&arguments[1..])
             .envs(NONINTERACTIVE_ENV.split_once('='));
         let status = child::run_child(&mut command, signals)
-            .with_context(|| format!("could not run {}", words[0]))?;
+            .with_context(|| format!("could not run {}", arguments[0]))?;
         if !status.success() {
             bail!(
-                "installing PostgreSQL failed. Once this succeeds, try again:\n  {}",
+                "could not install PostgreSQL. Try it yourself, then run xtask again:\n  {}",
                 manager.manual_command()
             );
         }
@@ -49,7 +47,7 @@ pub fn install_postgres(signals: &StopSignals) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps Debian's packages from asking questions; it means nothing to the others.
+/// Keeps Debian's packages from asking questions. Other package managers ignore it.
 const NONINTERACTIVE_ENV: &str = "DEBIAN_FRONTEND=noninteractive";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +59,7 @@ enum PackageManager {
     Brew,
 }
 
-/// What this process may do to the system.
+/// How this process can install packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InstallRights {
     Root,
@@ -99,7 +97,7 @@ impl PackageManager {
         }
     }
 
-    /// What installs the server, in order; `None` if these rights do not allow it.
+    /// The commands that install the server, in order. `None` if these rights are not sufficient.
     fn install_commands(self, rights: InstallRights) -> Option<Vec<Vec<&'static str>>> {
         let prefix: &[&str] = match (self, rights) {
             // Homebrew installs for its user and refuses to run as root.

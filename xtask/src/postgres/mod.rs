@@ -1,8 +1,8 @@
-//! A real PostgreSQL server for tests and benches, made for one run and gone after it.
+//! A temporary PostgreSQL server for tests and benchmarks.
 //!
-//! `find` looks for the server's programs, `install` asks the package manager for them, `cluster` is what the
-//! other tasks hold while they need a server. The server itself belongs to a second process, the `guard`,
-//! which runs `server` as an unprivileged `account`; `guard` says why.
+//! `find` looks for the server's programs and `install` installs them. Tasks hold a `guarded_server` while they need a
+//! server. The server belongs to a second process, the `guard`, which runs `server` as an unprivileged `account`;
+//! `guard` explains why.
 
 mod account;
 mod find;
@@ -24,11 +24,11 @@ pub use guarded_server::GuardedServer;
 use crate::signals::{self, StopSignals};
 use crate::{cargo, child};
 
-/// Run a command with a PostgreSQL server made for it: its URL is in PLANWRIGHT_TEST_POSTGRES, the directory
+/// Run a command with a temporary PostgreSQL server: its URL is in PLANWRIGHT_TEST_POSTGRES, the directory
 /// of the server's programs in PLANWRIGHT_TEST_PGBIN.
 #[derive(clap::Args)]
 pub struct PostgresArgs {
-    /// Let the server keep its promises across a power cut, as benches need it.
+    /// Sync commits to disk, as benchmarks need it.
     #[arg(long)]
     durable: bool,
 
@@ -37,12 +37,12 @@ pub struct PostgresArgs {
     command: Vec<OsString>,
 }
 
-/// Whether what the server has committed survives a power cut.
+/// Whether the server's commits survive a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Durability {
-    /// It does not: nothing waits for the disk, which makes tests fast.
+    /// They do not: nothing waits for the disk, which makes tests fast.
     Throwaway,
-    /// It does: PostgreSQL's own defaults, which is what a bench has to measure.
+    /// They do: PostgreSQL's defaults, which benchmarks must measure.
     Full,
 }
 
@@ -54,7 +54,7 @@ pub fn run(arguments: &PostgresArgs) -> anyhow::Result<ExitCode> {
     } else {
         Durability::Throwaway
     };
-    let cluster = GuardedServer::start(&ServerPrograms::find_or_install(&signals)?, durability)?;
+    let server = GuardedServer::start(&ServerPrograms::find_or_install(&signals)?, durability)?;
     if let Some(signal) = signals.received_signal() {
         return Ok(signals::signal_exit_code(signal));
     }
@@ -63,7 +63,7 @@ pub fn run(arguments: &PostgresArgs) -> anyhow::Result<ExitCode> {
         .split_first()
         .context("no command was given")?;
     let mut command = cargo::command_without_cargo_env(program);
-    command.args(rest).envs(cluster.environment());
+    command.args(rest).envs(server.environment());
     let status = child::run_child(&mut command, &signals)
         .with_context(|| format!("could not run {}", program.display()))?;
     Ok(child::exit_code(status))

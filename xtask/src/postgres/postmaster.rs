@@ -1,4 +1,4 @@
-//! The server process: started as our child, never as a daemon, so that it is ours to wait for and to stop.
+//! The server process. It runs as our child, not as a daemon, so that we can wait for it and stop it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ pub struct Postmaster {
     directory: PathBuf,
 }
 
-/// How starting a server went, if nothing is wrong with it.
+/// The result of starting a server, unless it failed.
 pub enum StartOutcome {
     /// It accepts connections.
     Ready,
-    /// Its port belongs to somebody else, so it ended.
+    /// Another program has its port, so it exited.
     PortTaken,
 }
 
@@ -65,7 +65,7 @@ impl Postmaster {
                 if log.contains("Address already in use") {
                     return Ok(StartOutcome::PortTaken);
                 }
-                bail!("the PostgreSQL server ended with {status}; its log:\n{log}");
+                bail!("the PostgreSQL server exited with {status}; its log:\n{log}");
             }
             let state =
                 fs::read_to_string(self.directory.join("data/postmaster.pid")).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Drop for Postmaster {
     /// not help, SIGKILL does; the sessions notice that their postmaster is gone and end on their own.
     fn drop(&mut self) {
         for (signal, timeout) in [(Signal::INT, STOP_TIMEOUT), (Signal::KILL, KILL_TIMEOUT)] {
-            // Fails only if the process has ended, which is what we look for next.
+            // Fails only if the process has ended, which is checked next.
             let _ended = kill_process(Pid::from_child(&self.process), signal);
             let deadline = Instant::now() + timeout;
             while Instant::now() < deadline {
@@ -101,7 +101,7 @@ impl Drop for Postmaster {
             }
         }
         eprintln!(
-            "xtask: the PostgreSQL server {} could not be stopped",
+            "xtask: could not stop the PostgreSQL server (pid {})",
             self.process.id()
         );
     }
@@ -113,7 +113,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether `postmaster.pid`, in which a server tells its state, says that the server with this process id
+/// Whether `postmaster.pid`, the server's state file, says that the server with this process id
 /// accepts connections. `pg_ctl --wait` does the same; no client program is needed for it.
 fn is_ready_state(state: &str, process: u32) -> bool {
     let lines: Vec<&str> = state.lines().map(str::trim).collect();

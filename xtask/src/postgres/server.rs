@@ -1,4 +1,4 @@
-//! A server from nothing: a directory, a cluster in it, a free port, and the postmaster.
+//! Starts a new server: creates a directory, initializes a cluster in it, and finds a free port.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,7 +12,7 @@ use super::account::ServerAccount;
 use super::postmaster::{Postmaster, StartOutcome};
 use crate::cargo;
 
-/// A server with a cluster of its own. Dropping it stops it and removes its files.
+/// A server with its own cluster. Dropping it stops it and removes its files.
 pub struct PostgresServer {
     port: u16,
     // In this order: the server is stopped before its directory is removed.
@@ -21,17 +21,17 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Makes a cluster with the programs in `programs` and waits until its server accepts connections.
+    /// Initializes a cluster with the programs in `programs` and waits until its server accepts connections.
     pub fn start(programs: &Path, durability: Durability) -> anyhow::Result<Self> {
         let account = ServerAccount::choose()?;
-        let directory =
-            make_directory(account, durability).context("could not make a temporary directory")?;
+        let directory = make_directory(account, durability)
+            .context("could not create a temporary directory")?;
         account.give_path(directory.path())?;
         run_initdb(programs, directory.path(), account, durability)?;
 
-        // Between our asking for a free port and the server's taking it, somebody else may take it.
+        // Another program may take the free port before the server binds to it.
         for _ in 0..PORT_ATTEMPTS {
-            let port = free_port().context("there is no free port on 127.0.0.1")?;
+            let port = free_port().context("no free port on 127.0.0.1")?;
             let settings = server_settings(directory.path(), durability, port);
             let mut postmaster = Postmaster::spawn(programs, directory.path(), account, &settings)?;
             match postmaster.wait_until_ready()? {
@@ -45,10 +45,12 @@ impl PostgresServer {
                 StartOutcome::PortTaken => {}
             }
         }
-        bail!("each of the {PORT_ATTEMPTS} ports we tried was taken by somebody else")
+        bail!(
+            "all {PORT_ATTEMPTS} free ports were taken by other programs before the server could bind"
+        )
     }
 
-    /// Where the superuser finds the server.
+    /// The URL for the superuser.
     pub fn url(&self) -> String {
         format!("postgres://{SUPERUSER}@127.0.0.1:{}/postgres", self.port)
     }
@@ -64,7 +66,7 @@ fn make_directory(account: ServerAccount, durability: Durability) -> io::Result<
         (Durability::Throwaway, ServerAccount::CurrentUser) => builder.tempdir(),
         // Root's own temporary directory, where it has one, is closed to other users.
         (Durability::Throwaway, ServerAccount::OtherUser { .. }) => builder.tempdir_in("/tmp"),
-        // /tmp is often kept in memory, where waiting for the disk costs nothing; /var/tmp is on a disk.
+        // /tmp is often in memory, where syncing costs nothing; /var/tmp is on a disk.
         (Durability::Full, _) => builder.tempdir_in("/var/tmp"),
     }
 }
@@ -82,7 +84,7 @@ fn run_initdb(
         .env("LC_ALL", "C")
         .arg("--pgdata=data")
         .arg(format!("--username={SUPERUSER}"))
-        // Nobody but this machine is listened to; see `listen_addresses`.
+        // Safe without passwords, because the server only listens on 127.0.0.1; see `listen_addresses`.
         .args(["--auth=trust", "--encoding=UTF8", "--locale=C"]);
     if durability == Durability::Throwaway {
         command.arg("--no-sync");
@@ -113,7 +115,7 @@ fn server_settings(directory: &Path, durability: Durability, port: u16) -> Vec<S
         "max_connections=200".to_owned(),
     ];
     if durability == Durability::Throwaway {
-        // What a commit promises to other sessions stays as it is; only the disk is not waited for.
+        // Commits stay visible to other sessions as usual. Only syncing to disk is skipped.
         settings.extend(
             ["fsync=off", "full_page_writes=off", "synchronous_commit=on"].map(str::to_owned),
         );
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_listened_to() {
+    fn servers_only_listen_on_localhost() {
         for durability in [Durability::Throwaway, Durability::Full] {
             let settings = server_settings(Path::new("/somewhere"), durability, 5433);
             assert!(settings.contains(&"listen_addresses=127.0.0.1".to_owned()));

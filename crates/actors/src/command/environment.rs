@@ -1,5 +1,5 @@
-//! The environment of a program: what every program needs, what its definition names, and what it is told
-//! by Planwright. Nothing else of the worker's is passed on.
+//! Builds the environment of a program: common variables, those that its definition names, and
+//! Planwright's own. No other variable of the worker is passed on.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use super::run_dir::RunDir;
 use crate::secrets::SecretValues;
 use crate::{Assignment, HostEnv};
 
-/// Passed on to every program: who and where it is, how it speaks, and how it gets out into the network.
+/// Passed on to every program: identity, locale, directories, certificates and tool locations.
 const PASSED_VARIABLES: &[&str] = &[
     "HOME",
     "USER",
@@ -46,17 +46,18 @@ const PASSED_VARIABLES: &[&str] = &[
     "JAVA_HOME",
 ];
 
-/// Passed on as well, in either case; their values may hold a password.
+/// Also passed on, in upper or lower case. Their values may contain a password.
 const PROXY_VARIABLES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
-/// Where temporary files go. `/tmp` is out of a confined program's reach, and Claude Code, which could run
-/// no command then, heeds only a name of its own.
+/// Variables for temporary files. A confined program cannot access `/tmp`. Claude Code reads only
+/// its own variable, and without it could not run any command.
 const TEMP_DIR_VARIABLES: &[&str] = &["TMPDIR", "TMP", "TEMP", "CLAUDE_CODE_TMPDIR"];
 
-/// Longest value of a variable that tells of the assignment. A longer one is only in the file.
+/// The longest value of a variable about the assignment. Longer values are only in the assignment
+/// file.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
-/// The environment of a run, and what of it must not be told.
+/// The environment of a run, and the secrets in it.
 pub(super) struct RunEnvironment {
     pub(super) variables: Vec<(OsString, OsString)>,
     pub(super) secrets: SecretValues,
@@ -118,7 +119,7 @@ impl RunEnvironment {
     }
 }
 
-/// The assignment as far as it is a list of values.
+/// The parts of the assignment that fit into variables.
 fn assignment_variables(assignment: &Assignment) -> Vec<(String, String)> {
     let mut variables = vec![
         ("PLAN".to_owned(), assignment.plan.to_string()),
@@ -144,8 +145,8 @@ fn assignment_variables(assignment: &Assignment) -> Vec<(String, String)> {
     variables
 }
 
-/// Names of models, places and the like are passed on as keys are, but they are no secret, and hidden they
-/// would leave holes in what an agent says. An address is one if somebody's name or key is in it.
+/// Names of models, regions and the like are passed on like keys, but are not secret; hiding them
+/// would leave gaps in the output. An address is secret if it contains a user name or a query.
 fn is_secret(name: &str, value: &str) -> bool {
     const PUBLIC_SUFFIXES: [&str; 5] = ["MODEL", "PROVIDER", "REGION", "LOCATION", "PROJECT"];
     const ADDRESS_SUFFIXES: [&str; 5] = ["URL", "BASE", "HOST", "ENDPOINT", "PROXY"];

@@ -1,4 +1,4 @@
-//! The words that a program is started with.
+//! The command line that a program is started with.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use plan::actor::CommandLine;
 use crate::check::{PROMPT_PLACEHOLDER, SANDBOX_PLACEHOLDER, SESSION_PLACEHOLDER};
 use crate::{Assignment, EarlierSession, HostEnv, build_prompt, build_resume_prompt};
 
-/// Longest argument: systems take little more in one.
+/// The kernel accepts little more in one argument.
 const MAX_ARGUMENT_BYTES: usize = 100 * 1024;
 
-/// How a program is started this time.
+/// How the program is started this time.
 pub(super) struct CommandInvocation<'a> {
-    /// Its words, not yet replaced.
+    /// With placeholders.
     words: &'a [String],
-    /// What it is told.
     pub(super) prompt: String,
     session: Option<&'a str>,
 }
 
 impl<'a> CommandInvocation<'a> {
-    /// The form for an assignment. None if the program has nothing to do in strategize.
+    /// Chooses the command for an assignment. `None` if the program has nothing to do in
+    /// strategize.
     ///
-    /// A conversation is gone on with only in execute: in strategize an agent is held to reading by the
-    /// words of its command, and those to resume with are others.
+    /// A session is resumed only in execute. In strategize, the arguments of the command keep an
+    /// agent from writing, and the arguments for resuming do not.
     pub(super) fn for_assignment(
         command_line: &'a CommandLine,
         assignment: &'a Assignment,
@@ -55,8 +55,8 @@ impl<'a> CommandInvocation<'a> {
         )
     }
 
-    /// The form to fall back to if a conversation cannot be gone on with, as when the agent forgot it. None
-    /// if this is none that goes on with one.
+    /// The command to fall back to if a session cannot be resumed, for example because the agent
+    /// has lost it. `None` if this does not resume one.
     pub(super) fn with_new_session(
         &self,
         command_line: &'a CommandLine,
@@ -66,7 +66,7 @@ impl<'a> CommandInvocation<'a> {
         session.map(|_| Self::in_new_session(&command_line.command, assignment))
     }
 
-    /// The conversation that is gone on with, if one is.
+    /// The session that this command resumes.
     pub(super) fn resumed_session(&self, assignment: &Assignment) -> Option<EarlierSession> {
         let earlier = assignment.earlier.clone();
         earlier.filter(|_| self.session.is_some())
@@ -80,8 +80,8 @@ impl<'a> CommandInvocation<'a> {
         }
     }
 
-    /// The words as they are passed on, each placeholder replaced whole, and `~/` at the beginning of a
-    /// word by the home directory.
+    /// The arguments with placeholders replaced, and `~/` at the start of one replaced by the home
+    /// directory.
     pub(super) fn resolve_words(
         &self,
         sandbox: &Path,
@@ -91,7 +91,7 @@ impl<'a> CommandInvocation<'a> {
             .iter()
             .map(|word| match word.as_str() {
                 PROMPT_PLACEHOLDER if self.prompt.len() > MAX_ARGUMENT_BYTES => Err(format!(
-                    "the prompt has {} bytes, more than fit in an argument: define the actor with \
+                    "the prompt has {} bytes, too many for an argument: define the agent with \
                      `stdin: prompt` and without `{PROMPT_PLACEHOLDER}`",
                     self.prompt.len()
                 )),
@@ -99,9 +99,7 @@ impl<'a> CommandInvocation<'a> {
                 SANDBOX_PLACEHOLDER => Ok(sandbox.as_os_str().to_owned()),
                 SESSION_PLACEHOLDER => match self.session {
                     Some(session) => Ok(OsString::from(session)),
-                    None => Err(format!(
-                        "there is no conversation for `{SESSION_PLACEHOLDER}` to name"
-                    )),
+                    None => Err(format!("there is no session for `{SESSION_PLACEHOLDER}`")),
                 },
                 word => host_env
                     .expand(word)
@@ -112,8 +110,8 @@ impl<'a> CommandInvocation<'a> {
     }
 }
 
-/// Can a conversation be called that? The name comes from the agent and becomes one of its arguments again:
-/// it must not be taken for an option.
+/// Is this a valid session id? It comes from the agent and becomes one of its arguments again, so
+/// it must not look like an option.
 pub(super) fn is_valid_session(name: &str) -> bool {
     const MAX_SESSION_BYTES: usize = 256;
     name.starts_with(|char: char| char.is_ascii_alphanumeric())

@@ -1,14 +1,13 @@
-//! What a program writes, line by line in bounded memory.
+//! Reads a program's output line by line, in bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Bytes kept of a line. The rest of a longer one is left out.
+/// How many bytes of a line are kept.
 const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Lines of a pipe.
 pub(super) struct LineReader<R> {
     reader: BufReader<R>,
-    /// Bytes taken off the end of a line that was cut, so that nothing to hide is cut in two.
+    /// How many more bytes to remove from a line that was cut, so that no secret is cut in two.
     margin: usize,
 }
 
@@ -20,7 +19,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// The next line without its end; none at the end.
+    /// The next line without its line break; `None` at the end.
     pub(super) fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
         let mut omitted_bytes = 0;
@@ -52,7 +51,7 @@ impl<R: Read> LineReader<R> {
         if omitted_bytes > 0 {
             line.truncate(MAX_LINE_BYTES - self.margin.min(MAX_LINE_BYTES));
         }
-        // What is stored holds no NUL.
+        // Stored texts must not contain NUL.
         let mut text = String::from_utf8_lossy(&line).replace('\0', "\u{fffd}");
         if omitted_bytes > 0 {
             text += &format!(" [… {} bytes left out …]", omitted_bytes + self.margin);
@@ -60,7 +59,7 @@ impl<R: Read> LineReader<R> {
         Ok(Some(text))
     }
 
-    /// Nothing more is there at the moment.
+    /// Nothing more can be read right now without blocking.
     pub(super) fn is_buffer_empty(&self) -> bool {
         self.reader.buffer().is_empty()
     }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_and_long_ones_are_cut() {
+    fn long_lines_are_cut() {
         let mut long = vec![b'x'; MAX_LINE_BYTES + 10];
         long.extend(b"\nnext\0\n\nlast \xff");
         let mut lines = LineReader::new(long.as_slice(), 6);

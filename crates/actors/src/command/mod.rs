@@ -1,8 +1,8 @@
-//! An actor that is a program: started in the sandbox with its assignment, listened to while it works, and
-//! judged by how it ended.
+//! An actor that runs a program in the sandbox, reads its output while it works, and reports how it
+//! ended.
 //!
-//! What is said on the way is hidden where it is a secret, bounded where it is long, and kept in full in
-//! the run's transcript. Nothing here looks at what changed in the sandbox.
+//! Secrets in the output are hidden, long output is shortened, and all of it is kept in the run's
+//! transcript. Nothing here checks what changed in the sandbox.
 
 mod environment;
 mod invocation;
@@ -33,15 +33,14 @@ use crate::{
 };
 use environment::RunEnvironment;
 use invocation::CommandInvocation;
-use output_reader::{Ear, Pipe};
+use output_reader::{OutputReader, Pipe};
 use run_dir::RunDir;
 use run_report::{FinishedRun, TerminationReason};
 use transcript::TranscriptWriter;
 
-/// How often a run is looked at: whether it shall end, and what is to be told of it.
+/// How often to check whether a run must end, and to report progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts a program.
 pub struct CommandActor {
     command_line: CommandLine,
     host_env: HostEnv,
@@ -49,7 +48,6 @@ pub struct CommandActor {
 }
 
 impl CommandActor {
-    /// An actor that starts this program, supervised.
     pub fn new(command_line: CommandLine, host_env: HostEnv, supervisor: Supervisor) -> Self {
         Self {
             command_line,
@@ -71,7 +69,7 @@ impl CommandActor {
         }
         if !workplace.run_dir.is_absolute() {
             return Err(resource_failure(
-                "a program needs a directory for its run".to_owned(),
+                "a program needs an absolute run directory".to_owned(),
             ));
         }
         let transcript = TranscriptWriter::create(&workplace.run_dir.join("transcript.jsonl"));
@@ -79,8 +77,7 @@ impl CommandActor {
         let run = self.run_once(&invocation, assignment, workplace, &mut transcript)?;
         match invocation.with_new_session(&self.command_line, assignment) {
             Some(fresh_invocation) if run.has_forgotten_session() => {
-                transcript
-                    .add_note("the conversation cannot be gone on with: it is started afresh");
+                transcript.add_note("the session cannot be resumed: starting a new one");
                 let fresh_run =
                     self.run_once(&fresh_invocation, assignment, workplace, &mut transcript)?;
                 Ok(fresh_run.report)
@@ -131,10 +128,11 @@ impl CommandActor {
 
         let secrets = &environment.secrets;
         let earlier = invocation.resumed_session(assignment);
-        let output_reader = Ear::new(&self.command_line, secrets, transcript, workplace, earlier);
+        let output_reader =
+            OutputReader::new(&self.command_line, secrets, transcript, workplace, earlier);
         let (ending, termination) =
             self.supervise_process(&process_spec, &output_reader, workplace)?;
-        // One that ended before anybody looked has made the call all the same.
+        // The program may have ended before the breach was noticed.
         let termination =
             termination.or_else(|| output_reader.breach().map(TerminationReason::GuardBreached));
         let (stream_summary, errors) = output_reader.end();
@@ -160,24 +158,29 @@ impl CommandActor {
     }
 
     fn find_program(&self, program_name: &OsStr, directory: &Path) -> Result<PathBuf, Report> {
-        program::find_program(program_name, self.host_env.path(), Some(directory)).ok_or_else(|| {
-            let program_path = Path::new(program_name);
-            resource_failure(match program_path.components().count() {
-                0 | 1 => format!(
-                    "`{}` is not installed: no directory of PATH has such a program; install it, or \
-                     work with another actor",
-                    program_path.display()
-                ),
-                _ => format!("`{}` is not there, or not a program", program_path.display()),
-            })
-        })
+        program::find_program(program_name, self.host_env.path(), Some(directory)).ok_or_else(
+            || {
+                let program_path = Path::new(program_name);
+                resource_failure(match program_path.components().count() {
+                    0 | 1 => format!(
+                        "`{}` is not installed: it is not in PATH; install it, or use \
+                     another agent",
+                        program_path.display()
+                    ),
+                    _ => format!(
+                        "`{}` does not exist or is not executable",
+                        program_path.display()
+                    ),
+                })
+            },
+        )
     }
 
-    /// Starts the program and stays until nothing of it is left.
+    /// Starts the program and waits until it and its descendants are gone.
     fn supervise_process(
         &self,
         process_spec: &ProcessSpec,
-        output_reader: &Ear<'_>,
+        output_reader: &OutputReader<'_>,
         workplace: &Workplace<'_>,
     ) -> Result<(RunEnding, Option<TerminationReason>), Report> {
         let started_at = Instant::now();
@@ -202,7 +205,7 @@ impl CommandActor {
             }
             let (sender, receiver) = channel();
             threads.spawn(move || {
-                // Whoever listens does so until the end.
+                // The receiver exists until the end.
                 let ending = running.wait_reporting_start(|isolation| {
                     let _ = sender.send(SupervisorMessage::Started(isolation));
                 });
@@ -212,12 +215,12 @@ impl CommandActor {
                 match receiver.recv_timeout(POLL_INTERVAL) {
                     Ok(SupervisorMessage::Ended(ending)) => return Some(ending),
                     Ok(SupervisorMessage::Started(isolation)) => {
-                        output_reader.teller.report_start(isolation)
+                        output_reader.throttle.report_start(isolation)
                     }
                     Err(RecvTimeoutError::Disconnected) => return None,
                     Err(RecvTimeoutError::Timeout) => {}
                 }
-                output_reader.teller.flush_due();
+                output_reader.throttle.flush_due();
                 if termination.is_none() {
                     termination = due_termination(started_at, limit, workplace)
                         .or_else(|| output_reader.breach().map(TerminationReason::GuardBreached));
@@ -231,16 +234,16 @@ impl CommandActor {
             Some(Ok(ending)) => Ok((ending, termination)),
             Some(Err(error)) => Err(Report::failed(
                 FailureCategory::Transient,
-                format!("its supervisor ended: {error}"),
+                format!("its supervisor failed: {error}"),
             )),
             None => Err(Report::failed(
                 FailureCategory::Internal,
-                "nobody waited for it",
+                "its exit status was lost",
             )),
         }
     }
 
-    /// The shorter of what the definition allows and what this run has.
+    /// The shorter of the definition's limit and this run's limit.
     fn time_limit(&self, workplace: &Workplace<'_>) -> Option<Duration> {
         let definition_limit = self.command_line.timeout.map(plan::Span::as_duration);
         definition_limit
@@ -250,7 +253,6 @@ impl CommandActor {
     }
 }
 
-/// What is heard of a supervised program.
 enum SupervisorMessage {
     Started(IsolationLevel),
     Ended(Result<RunEnding, SandboxError>),
@@ -271,7 +273,7 @@ impl Actor for CommandActor {
     }
 }
 
-/// Why the program has to end now, if it has to.
+/// Why the program must end now, if it must.
 fn due_termination(
     started_at: Instant,
     limit: Option<Duration>,
@@ -285,15 +287,15 @@ fn due_termination(
         .map(TerminationReason::TimedOut)
 }
 
-/// What came of starting the program once.
+/// The result of starting the program once.
 struct CommandRun {
     report: Report,
-    /// It took the conversation up, as far as its stream tells.
+    /// It took up the session, according to its stream.
     session_started: bool,
 }
 
 impl CommandRun {
-    /// Did it fail before it did anything? So it does where it does not know the conversation any more.
+    /// Did it fail before it did anything? Agents do that if they no longer have the session.
     fn has_forgotten_session(&self) -> bool {
         let ReportOutcome::Failed { category, .. } = self.report.outcome else {
             return false;
@@ -304,10 +306,8 @@ impl CommandRun {
 }
 
 fn run_dir_failure(workplace: &Workplace<'_>, error: &io::Error) -> Report {
-    let place = workplace.run_dir.display();
-    resource_failure(format!(
-        "the directory of the run cannot be used ({place}): {error}"
-    ))
+    let run_dir = workplace.run_dir.display();
+    resource_failure(format!("cannot use the run directory {run_dir}: {error}"))
 }
 
 fn resource_failure(message: String) -> Report {

@@ -1,4 +1,4 @@
-//! Listening to a program: both of its outputs at once, line by line.
+//! Reads both outputs of a program at once, line by line.
 
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
@@ -14,31 +14,30 @@ use crate::secrets::SecretValues;
 use crate::stream::{AgentStream, StreamSummary, StreamUpdate};
 use crate::{EarlierSession, Workplace};
 
-/// Which of its outputs a program writes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pipe {
     Output,
     Errors,
 }
 
-/// Listens to both outputs of a program at once.
-pub(super) struct Ear<'a> {
+/// Reads standard output and standard error, each on its own thread.
+pub(super) struct OutputReader<'a> {
     line: &'a CommandLine,
     secrets: &'a SecretValues,
-    pub(super) teller: ProgressThrottle<'a>,
-    memory: Mutex<Memory<'a>>,
+    pub(super) throttle: ProgressThrottle<'a>,
+    state: Mutex<ReaderState<'a>>,
 }
 
-struct Memory<'a> {
+struct ReaderState<'a> {
     stream: AgentStream,
     errors: TextExcerpt,
     transcript: &'a mut TranscriptWriter,
-    /// How often a tool was used.
+    /// How many tool calls were reported.
     calls: u32,
     breach: Option<GuardBreach>,
 }
 
-impl<'a> Ear<'a> {
+impl<'a> OutputReader<'a> {
     pub(super) fn new(
         line: &'a CommandLine,
         secrets: &'a SecretValues,
@@ -49,8 +48,8 @@ impl<'a> Ear<'a> {
         Self {
             line,
             secrets,
-            teller: ProgressThrottle::new(workplace.on_progress),
-            memory: Mutex::new(Memory {
+            throttle: ProgressThrottle::new(workplace.on_progress),
+            state: Mutex::new(ReaderState {
                 stream: AgentStream::new(line.output, earlier),
                 errors: TextExcerpt::default(),
                 transcript,
@@ -62,65 +61,65 @@ impl<'a> Ear<'a> {
 
     pub(super) fn listen(&self, pipe: Pipe, reader: impl Read) {
         let mut lines = LineReader::new(reader, self.secrets.longest_len());
-        // A pipe that cannot be read is at its end: how the program ended is told elsewhere.
+        // A pipe that cannot be read counts as ended. The exit status is reported separately.
         while let Ok(Some(line)) = lines.next_line() {
             let line = self.secrets.hide_in_line(&line);
-            for said in self.take(pipe, &line, lines.is_buffer_empty()) {
-                self.teller.report_update(match said {
-                    // What was written otherwise in the line is readable now.
+            for update in self.process_line(pipe, &line, lines.is_buffer_empty()) {
+                self.throttle.report_update(match update {
+                    // Characters that were escaped in the line are readable now.
                     StreamUpdate::Step(step) => {
                         StreamUpdate::Step(self.secrets.hide_in_text(&step).into_owned())
                     }
-                    said @ (StreamUpdate::UsageChanged(_) | StreamUpdate::ToolCall(_)) => said,
+                    update @ (StreamUpdate::UsageChanged(_) | StreamUpdate::ToolCall(_)) => update,
                 });
             }
         }
     }
 
-    fn take(&self, pipe: Pipe, line: &str, is_drained: bool) -> Vec<StreamUpdate> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = match pipe {
+    fn process_line(&self, pipe: Pipe, line: &str, is_drained: bool) -> Vec<StreamUpdate> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let updates = match pipe {
             Pipe::Output => {
-                memory.transcript.record_line("stdout", line);
-                memory.stream.read_line(line)
+                state.transcript.record_line("stdout", line);
+                state.stream.read_line(line)
             }
             Pipe::Errors => {
-                memory.transcript.record_line("stderr", line);
-                memory.errors.push(line);
-                memory.errors.push("\n");
+                state.transcript.record_line("stderr", line);
+                state.errors.push(line);
+                state.errors.push("\n");
                 let is_shown = self.line.output == ActorOutputFormat::Text;
                 let step = to_single_line(line).filter(|_| is_shown);
                 step.map(StreamUpdate::Step).into_iter().collect()
             }
         };
         if is_drained {
-            memory.transcript.flush();
+            state.transcript.flush();
         }
-        for said in &said {
-            if let StreamUpdate::ToolCall(call) = said {
-                memory.calls = memory.calls.saturating_add(1);
-                let breach = self.line.guards.find_breach(call, memory.calls);
-                memory.breach = memory.breach.take().or(breach);
+        for update in &updates {
+            if let StreamUpdate::ToolCall(call) = update {
+                state.calls = state.calls.saturating_add(1);
+                let breach = self.line.guards.find_breach(call, state.calls);
+                state.breach = state.breach.take().or(breach);
             }
         }
-        said
+        updates
     }
 
-    /// The first call that its guards speak against.
+    /// The first tool call that the guards do not allow.
     pub(super) fn breach(&self) -> Option<GuardBreach> {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.breach.clone()
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.breach.clone()
     }
 
     pub(super) fn end(self) -> (StreamSummary, TextExcerpt) {
-        self.teller.flush_all();
-        let memory = self.memory.into_inner();
-        let memory = memory.unwrap_or_else(PoisonError::into_inner);
-        memory.transcript.flush();
-        let mut heard = memory.stream.finish();
+        self.throttle.flush_all();
+        let state = self.state.into_inner();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        state.transcript.flush();
+        let mut summary = state.stream.finish();
         let hide = |text: String| self.secrets.hide_in_text(&text).into_owned();
-        heard.answer = heard.answer.map(hide);
-        heard.failure = heard.failure.map(hide);
-        (heard, memory.errors)
+        summary.answer = summary.answer.map(hide);
+        summary.failure = summary.failure.map(hide);
+        (summary, state.errors)
     }
 }

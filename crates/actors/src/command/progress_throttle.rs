@@ -1,5 +1,5 @@
-//! Telling how a run goes, no more often than anybody could read it: an agent that floods its output must
-//! not flood whoever listens.
+//! Reports progress at a limited rate, so that an agent that floods its output does not flood the
+//! receiver.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,6 @@ use sandbox::IsolationLevel;
 use crate::stream::StreamUpdate;
 use crate::{RunProgress, Usage};
 
-/// Told at most so often.
 const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct ProgressThrottle<'a> {
@@ -34,7 +33,7 @@ impl<'a> ProgressThrottle<'a> {
         }
     }
 
-    /// Tells that the program runs. Whatever it says comes after that.
+    /// Reports that the program runs. All other reports come after this one.
     pub(super) fn report_start(&self, isolation: IsolationLevel) {
         (self.on_progress)(RunProgress::Started {
             isolation: isolation.to_string(),
@@ -45,25 +44,27 @@ impl<'a> ProgressThrottle<'a> {
         self.flush_due();
     }
 
-    /// Tells it now or with the next tick, unless something newer comes in between.
+    /// Reports an update now or at the next flush; a newer one replaces it.
     pub(super) fn report_update(&self, update: StreamUpdate) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match update {
             StreamUpdate::Step(step) => state.step = Some(step),
             StreamUpdate::UsageChanged(used) => state.usage = Some(used),
-            // A step tells of it as well.
+            // Its step reports it as well.
             StreamUpdate::ToolCall(_) => {}
         }
         drop(state);
         self.flush_due();
     }
 
-    /// Tells what is due.
+    /// Reports what is pending, if the interval has passed.
     pub(super) fn flush_due(&self) {
-        self.flush_if(|told_at| told_at.is_none_or(|at| at.elapsed() >= MIN_REPORT_INTERVAL));
+        self.flush_if(|reported_at| {
+            reported_at.is_none_or(|at| at.elapsed() >= MIN_REPORT_INTERVAL)
+        });
     }
 
-    /// Tells what was held back.
+    /// Reports everything that is pending.
     pub(super) fn flush_all(&self) {
         self.flush_if(|_| true);
     }
@@ -85,7 +86,7 @@ impl<'a> ProgressThrottle<'a> {
         if step.is_some() {
             state.last_step.clone_from(&step);
         }
-        // Whoever listens may take their time; nobody else has to wait for them.
+        // The callback may be slow; other threads must not wait for it.
         drop(state);
         if let Some(step) = step {
             (self.on_progress)(RunProgress::Step(step));

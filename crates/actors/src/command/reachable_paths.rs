@@ -1,8 +1,8 @@
-//! What a confined program reaches besides the system: its sandboxes, what it was given, its own
-//! configuration, and the tools people install for themselves.
+//! Paths a confined program may read or write, in addition to system directories: its sandboxes,
+//! its own configuration, and tools in the user's home.
 //!
-//! Deliberately absent: the home directory as a whole, and files in it that hold what others are trusted
-//! with, such as cargo's credentials or git's.
+//! Deliberately absent: the home directory as a whole, and files in it with credentials, such as
+//! cargo's or git's.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
@@ -13,7 +13,7 @@ use sandbox::{Confinement, ReachablePaths};
 use super::run_dir::RunDir;
 use crate::{Assignment, HostEnv, Workplace};
 
-/// Tools in a home directory, the caches of package managers, and the settings that builds and git need.
+/// Tools in a home directory, caches of package managers, and settings that builds and git need.
 const HOME_TOOL_PATHS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -61,8 +61,8 @@ const HOME_TOOL_PATHS: &[&str] = &[
     "go",
 ];
 
-/// What commands of repositories reach besides the system and the checkout they run in: tools and the caches of
-/// package managers, to be read, and what the person lets them write and read.
+/// Paths that commands of a repository may access besides the system and their checkout: tools and
+/// package caches to read, and what the user's settings add.
 pub fn reachable_command_paths(
     host_env: &HostEnv,
     writable: &[String],
@@ -125,7 +125,7 @@ pub(super) fn build_confinement(
     }
 }
 
-/// Files that the command names, as a script after its interpreter does.
+/// Files that the command names, such as a script after its interpreter.
 fn files_named_in_command(command_line: &CommandLine, host_env: &HostEnv) -> Vec<PathBuf> {
     let commands = [
         Some(&command_line.command),
@@ -139,20 +139,21 @@ fn files_named_in_command(command_line: &CommandLine, host_env: &HostEnv) -> Vec
         .collect()
 }
 
-/// What belongs to a program that may be only a link to where it was installed.
+/// The files that belong to a program, which may be a symlink to its installation.
 fn package_paths(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Ok(real) = program.canonicalize() else {
         return Vec::new();
     };
-    // The program itself, because its directory may be one that cannot be opened as a whole.
+    // The program itself, because its directory may be too broad to be allowed.
     let mut package: Vec<PathBuf> = vec![real.clone()];
     package.extend(real.parent().map(Path::to_owned));
-    // A package of node's needs those beside it.
+    // A node package needs the packages beside it.
     let modules = real
         .ancestors()
         .filter(|path| path.file_name() == Some("node_modules".as_ref()));
     package.extend(modules.last().map(Path::to_owned));
-    // What lies beside `bin` belongs to it, unless it is a place for all sorts of things, as `~/.local` is.
+    // What lies beside `bin` belongs to the program, unless the directory is shared, like
+    // `~/.local`.
     if let Some(prefix) = real
         .parent()
         .filter(|bin| bin.ends_with("bin"))
@@ -166,7 +167,7 @@ fn package_paths(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     package
 }
 
-/// Keeps paths out of what is out of reach.
+/// Removes denied paths.
 struct PathFilter {
     denied: Vec<PathBuf>,
     home: Option<PathBuf>,
@@ -181,8 +182,8 @@ impl PathFilter {
         }
     }
 
-    /// Those of the paths that are there, wherever links lead, and neither hold what is closed nor lie in
-    /// it, nor hold the whole home directory.
+    /// Keeps paths that exist, with symlinks resolved, and that neither contain a denied path, nor
+    /// are inside one, nor contain the home directory.
     fn filter_allowed(&self, paths: Vec<PathBuf>) -> impl Iterator<Item = PathBuf> {
         paths
             .into_iter()
@@ -192,25 +193,25 @@ impl PathFilter {
     }
 
     fn is_allowed(&self, path: &Path) -> bool {
-        let overlaps = |closed: &PathBuf| closed.starts_with(path) || path.starts_with(closed);
+        let overlaps = |denied: &PathBuf| denied.starts_with(path) || path.starts_with(denied);
         let holds_home = |home: &PathBuf| home.starts_with(path);
         !self.denied.iter().any(overlaps) && !self.home.as_ref().is_some_and(holds_home)
     }
 
-    /// Makes directories that a program could not make for itself: what is not there cannot be opened to it.
-    /// Those are meant that end in a slash; an empty file in place of one would be worse than none.
+    /// Creates missing directories that a program cannot create itself: only an existing path can
+    /// be opened to it. A path must end in a slash; an empty file instead would do harm.
     fn create_missing_dirs(&self, writable: &[String], host_env: &HostEnv) {
         let directories = writable.iter().filter(|path| path.ends_with('/'));
         for path in directories.filter_map(|path| host_env.expand(path)) {
             let existing_ancestor = path.ancestors().find(|path| path.exists());
-            let real = existing_ancestor.and_then(|there| {
-                let rest = path.strip_prefix(there).ok()?;
+            let real = existing_ancestor.and_then(|ancestor| {
+                let rest = path.strip_prefix(ancestor).ok()?;
                 let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
                 let below = rest.components().all(is_name);
-                below.then_some(there.canonicalize().ok()?.join(rest))
+                below.then_some(ancestor.canonicalize().ok()?.join(rest))
             });
             if let Some(real) = real.filter(|real| real.is_absolute() && self.is_allowed(real)) {
-                // What cannot be made is missed by the program, which says so.
+                // If it cannot be created, the program reports that it is missing.
                 let _ = std::fs::DirBuilder::new()
                     .recursive(true)
                     .mode(0o700)
@@ -229,9 +230,9 @@ mod tests {
 
     #[test]
     fn home_denied_paths_and_links_to_them_are_not_allowed() {
-        let place = tempfile::tempdir().unwrap();
-        let home = place.path().canonicalize().unwrap().join("home");
-        let ours = home.join(".local/share/planwright");
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap().join("home");
+        let denied_dir = home.join(".local/share/planwright");
         for path in [
             ".local/share/planwright/sandboxes",
             ".local/bin",
@@ -240,18 +241,18 @@ mod tests {
         ] {
             fs::create_dir_all(home.join(path)).unwrap();
         }
-        symlink(&ours, home.join("innocent")).unwrap();
+        symlink(&denied_dir, home.join("innocent")).unwrap();
         let path_filter = PathFilter::from_host_env(&HostEnv {
             environment: Vec::new(),
             home: Some(home.clone()),
-            out_of_reach: vec![ours.clone()],
+            out_of_reach: vec![denied_dir.clone()],
         });
-        let given = [
+        let listed = [
             "/",
             "relative",
             home.to_str().unwrap(),
-            ours.to_str().unwrap(),
-            ours.join("sandboxes").to_str().unwrap(),
+            denied_dir.to_str().unwrap(),
+            denied_dir.join("sandboxes").to_str().unwrap(),
             home.join(".local").to_str().unwrap(),
             home.join("innocent").to_str().unwrap(),
             home.join("missing").to_str().unwrap(),
@@ -259,24 +260,24 @@ mod tests {
             home.join(".claude").to_str().unwrap(),
         ]
         .map(PathBuf::from);
-        let allowed: Vec<PathBuf> = path_filter.filter_allowed(given.into()).collect();
+        let allowed: Vec<PathBuf> = path_filter.filter_allowed(listed.into()).collect();
         assert_eq!(allowed, [home.join(".local/bin"), home.join(".claude")]);
     }
 
     #[test]
     fn only_allowed_directories_are_created() {
-        let place = tempfile::tempdir().unwrap();
-        let home = place.path().canonicalize().unwrap().join("home");
-        let ours = home.join("ours");
-        fs::create_dir_all(&ours).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap().join("home");
+        let denied_dir = home.join("ours");
+        fs::create_dir_all(&denied_dir).unwrap();
         fs::write(home.join("file"), "").unwrap();
-        symlink(&ours, home.join("innocent")).unwrap();
+        symlink(&denied_dir, home.join("innocent")).unwrap();
         let host_env = HostEnv {
             environment: Vec::new(),
             home: Some(home.clone()),
-            out_of_reach: vec![ours.clone()],
+            out_of_reach: vec![denied_dir.clone()],
         };
-        let given = [
+        let listed = [
             "~/.agent/deep/",
             "~/.agent.json",
             "~/innocent/new/",
@@ -286,17 +287,17 @@ mod tests {
             "relative/",
         ];
         PathFilter::from_host_env(&host_env)
-            .create_missing_dirs(&given.map(str::to_owned), &host_env);
+            .create_missing_dirs(&listed.map(str::to_owned), &host_env);
         assert!(home.join(".agent/deep").is_dir());
         assert!(!home.join(".agent.json").exists() && !home.join("none").exists());
-        assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(&denied_dir).unwrap().count(), 0);
         assert!(!Path::new("relative").exists());
     }
 
     #[test]
     fn package_paths_include_the_installation_of_a_program() {
-        let place = tempfile::tempdir().unwrap();
-        let home = place.path().canonicalize().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap();
         let real = home.join(".nvm/v22/lib/node_modules/@a/agent/cli.js");
         let bin = home.join(".nvm/v22/bin");
         fs::create_dir_all(real.parent().unwrap()).unwrap();

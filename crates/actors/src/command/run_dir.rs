@@ -1,6 +1,6 @@
-//! The directory of a run: what the program is given in files, and what it may leave.
+//! The files of a run: what the program is given, and what it may leave.
 //!
-//! The program writes only to `out` and `tmp`; the rest is ours.
+//! The program can write only to `out` and `tmp`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,22 +9,18 @@ use std::path::{Path, PathBuf};
 
 use crate::Assignment;
 
-/// The places of a run.
 pub(super) struct RunDir {
-    /// The assignment as JSON.
+    /// JSON.
     pub(super) assignment_file: PathBuf,
-    /// The prompt.
     pub(super) prompt_file: PathBuf,
-    /// Where the program may leave its report.
+    /// The program may write its report here.
     pub(super) out_dir: PathBuf,
-    /// The report it may leave.
     pub(super) report_file: PathBuf,
-    /// For its temporary files.
     pub(super) tmp_dir: PathBuf,
 }
 
 impl RunDir {
-    /// Lays everything out. A report of an earlier run is none of this one.
+    /// Creates all files and directories. Removes the report of an earlier run.
     pub(super) fn create(path: &Path, assignment: &Assignment, prompt: &str) -> io::Result<Self> {
         let out_dir = path.join("out");
         let run_dir = Self {
@@ -50,7 +46,7 @@ impl RunDir {
     }
 }
 
-/// A file that is nobody else's to read.
+/// Creates or truncates a file with mode 600.
 pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);

@@ -1,4 +1,4 @@
-//! How a run ended: what its program did, what it said, and what it reported, put together.
+//! Builds the report of a run from its exit, its output and its report file.
 
 use std::time::Duration;
 
@@ -13,26 +13,23 @@ use crate::excerpt::{TextExcerpt, strip_control_chars};
 use crate::stream::StreamSummary;
 use crate::{Report, ReportOutcome};
 
-/// Bytes of an output that a message quotes.
+/// How many bytes of an output a message quotes.
 const MAX_QUOTE_BYTES: usize = 2 * 1024;
 
-/// Why a run was ended from outside.
+/// Why a run was stopped from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TerminationReason {
-    /// Somebody asked for it.
     StopRequested,
-    /// It took longer than this.
+    /// After this limit.
     TimedOut(Duration),
-    /// It used a tool that it may not use, or used its tools too often.
+    /// It used a tool that its guards do not allow, or used its tools too often.
     GuardBreached(GuardBreach),
 }
 
-/// What is known of a run that ended.
 pub(super) struct FinishedRun {
-    /// The program, as the definition names it.
+    /// As named in the definition.
     pub(super) program: String,
     pub(super) phase: Phase,
-    /// How it tells of what it does.
     pub(super) output: ActorOutputFormat,
     pub(super) termination: Option<TerminationReason>,
     pub(super) exit: ProgramExit,
@@ -41,21 +38,18 @@ pub(super) struct FinishedRun {
     pub(super) report: Option<Report>,
 }
 
-/// What came of it, in words that a terminal only shows. Success has to be said by nobody and contradicted by
-/// nothing: a program that says it failed has failed, whatever its exit code, and one that ends with an error
-/// has, whatever it reported.
+/// Builds the report, with texts that are safe to print. A run succeeds if nothing contradicts it:
+/// a program that says it failed has failed, whatever its exit code, and so has one that exits with
+/// an error, whatever it reported.
 pub(super) fn build_report(finished_run: FinishedRun) -> Report {
     let outcome = match determine_outcome(&finished_run) {
         ReportOutcome::Failed { category, message } => ReportOutcome::Failed {
             category,
             message: strip_control_chars(&message),
         },
-        ReportOutcome::NeedsAnswer {
-            question,
-            timeout: patience,
-        } => ReportOutcome::NeedsAnswer {
+        ReportOutcome::NeedsAnswer { question, timeout } => ReportOutcome::NeedsAnswer {
             question: strip_control_chars(&question),
-            timeout: patience,
+            timeout,
         },
         outcome @ (ReportOutcome::Done | ReportOutcome::Stopped) => outcome,
     };
@@ -126,7 +120,7 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
             ReportOutcome::Done if !exited_cleanly => failed(
                 FailureCategory::Actor,
                 append_quote(
-                    format!("{program} reported that it is done, but {exit}"),
+                    format!("{program} reported success, but {exit}"),
                     &finished_run.errors.last_lines(MAX_QUOTE_BYTES),
                 ),
             ),
@@ -151,7 +145,7 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
             false => strip_stack_traces(&finished_run.errors.last_lines(MAX_QUOTE_BYTES)),
         };
         let category = match finished_run.output {
-            // What a script of somebody's own says on its way out may be about anything.
+            // The last words of a custom script may be about anything.
             ActorOutputFormat::Text => FailureCategory::Actor,
             _ => categorize_by_words(&quote),
         };
@@ -170,15 +164,15 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
 }
 
 fn append_quote(text: String, quote: &str) -> String {
-    // A terminal would not show what only colours it.
+    // Escape sequences alone are not worth quoting.
     match strip_control_chars(quote).trim() {
         "" => text,
         quote => format!("{text}: {quote}"),
     }
 }
 
-/// What an agent complained of last where it does not say so in its stream. What a script writes there is no
-/// complaint of anything.
+/// The last error of an agent that does not report errors in its stream. A script's standard error
+/// does not count.
 fn last_error_line(finished_run: &FinishedRun) -> Option<String> {
     if finished_run.output == ActorOutputFormat::Text {
         return None;
@@ -192,7 +186,7 @@ fn last_error_line(finished_run: &FinishedRun) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Without the lines that say where in a program it happened.
+/// Removes stack frames.
 fn strip_stack_traces(errors: &str) -> String {
     let is_stack_frame = |line: &&str| line.starts_with(' ') && line.trim().starts_with("at ");
     let lines: Vec<&str> = errors
@@ -202,7 +196,7 @@ fn strip_stack_traces(errors: &str) -> String {
     lines.join("\n")
 }
 
-/// What sort of failure an agent tells of: by the words, and by the codes of its provider.
+/// Categorizes a failure that an agent reported, by its words and by HTTP status codes.
 fn categorize_failure(failure: &str) -> FailureCategory {
     const TRANSIENT_STATUS_CODES: &[&str] = &["429", "500", "502", "503", "504", "529"];
     let mut numbers = failure.split(|char: char| !char.is_ascii_alphanumeric());
@@ -216,7 +210,7 @@ fn categorize_failure(failure: &str) -> FailureCategory {
     }
 }
 
-/// What sort of failure it is by the words that agents and their providers use.
+/// Categorizes a failure by phrases that agents and their providers use.
 fn categorize_by_words(failure: &str) -> FailureCategory {
     const BUDGET_PHRASES: &[&str] = &[
         "usage limit",
@@ -278,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_sorted_by_their_words() {
+    fn failures_are_categorized_by_their_words() {
         for (failure, expected) in [
             ("API Error: 529 Overloaded", FailureCategory::Transient),
             (

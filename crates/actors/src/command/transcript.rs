@@ -1,4 +1,4 @@
-//! Everything a program said, as it said it: one JSON object a line.
+//! Writes a run's transcript: everything the program wrote, one JSON object per line.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,10 +9,9 @@ use serde::Serialize;
 
 use super::run_dir;
 
-/// Longest transcript.
 const MAX_TRANSCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A transcript being written. That it cannot be written is no reason for a run to fail.
+/// A transcript being written. Write errors are ignored: they must not fail the run.
 pub(super) struct TranscriptWriter {
     file: Option<BufWriter<File>>,
     started_at: Instant,
@@ -43,13 +42,13 @@ impl TranscriptWriter {
         if self.written_bytes >= MAX_TRANSCRIPT_BYTES {
             self.write_record(
                 "note",
-                "the transcript ends here: it holds no more than 64 MiB",
+                "the transcript is cut off here: it is limited to 64 MiB",
             );
             self.flush();
         }
     }
 
-    /// Something that we say.
+    /// Adds a note by Planwright.
     pub(super) fn add_note(&mut self, text: &str) {
         self.record_line("note", text);
         self.flush();

@@ -1,5 +1,5 @@
-//! The stream of `claude --print --output-format stream-json`, which Amp, Cursor and Qwen Code write too:
-//! `system`, `assistant`, `user` and, at the end, `result`.
+//! The stream of `claude --print --output-format stream-json`, also written by Amp, Cursor and Qwen
+//! Code: `system`, `assistant`, `user` and, at the end, `result`.
 
 use serde_json::Value;
 
@@ -9,14 +9,15 @@ use super::{
 };
 use crate::Usage;
 
-/// What has to be remembered between lines.
+/// State between lines.
 #[derive(Default)]
 pub(super) struct ClaudeReader {
-    /// The message the last line belonged to. A message comes in several lines, each with the same usage.
+    /// The message of the last line. A message spans several lines, each with the same usage.
     message_id: String,
-    /// Used before that message.
+    /// Usage before that message.
     usage_before: Usage,
-    /// The plan it asked leave to carry out, which is its answer then, whatever it says about it.
+    /// The plan that it asked permission to carry out. It is the answer, whatever the agent says
+    /// about it.
     proposed_plan: Option<String>,
 }
 
@@ -31,7 +32,7 @@ impl ClaudeReader {
         if let Some(session) = get_text(event, "session_id").filter(|session| !session.is_empty()) {
             summary.session = Some(session.to_owned());
         }
-        // Said at the end, and by some on the way.
+        // Sent at the end, and by some agents earlier.
         let cost = event.get("total_cost_usd").and_then(Value::as_f64);
         if let Some(cost) = cost.and_then(dollars_to_micros) {
             summary.usage.cost_micros = cost;
@@ -68,7 +69,7 @@ impl ClaudeReader {
         let Some(message) = get_object(event, "message") else {
             return;
         };
-        // What a helper of the agent says is not the agent's answer.
+        // A subagent's text is not the agent's answer.
         let from_subagent = get_text(event, "parent_tool_use_id").is_some();
         for block in get_array(message, "content")
             .iter()
@@ -114,7 +115,7 @@ impl ClaudeReader {
         }
     }
 
-    /// The end, which counts everything again and is the one to go by.
+    /// The last event, whose totals replace earlier counts.
     fn read_result(&mut self, event: &JsonObject, summary: &mut StreamSummary) {
         let words = get_text(event, "result").and_then(bounded_answer);
         summary.failure = failure_message(event, words.as_deref());
@@ -133,7 +134,7 @@ impl ClaudeReader {
 fn read_system(event: &JsonObject, summary: &mut StreamSummary, updates: &mut Vec<StreamUpdate>) {
     match get_text(event, "subtype") {
         Some("init") => summary.session_started = true,
-        // It may wait for minutes, and be cut off meanwhile.
+        // Retries may take minutes, and the run may be stopped in between.
         Some("api_retry") => {
             let why = retry_message(event);
             push_step(&why, updates);
@@ -143,19 +144,19 @@ fn read_system(event: &JsonObject, summary: &mut StreamSummary, updates: &mut Ve
     }
 }
 
-/// Why a request is made once more.
+/// Why a request is retried.
 pub(super) fn retry_message(event: &JsonObject) -> String {
-    let (attempt, most) = (get_count(event, "attempt"), get_count(event, "max_retries"));
+    let (attempt, max_attempts) = (get_count(event, "attempt"), get_count(event, "max_retries"));
     let error = get_text(event, "error").unwrap_or("error");
     let status = match get_count(event, "error_status") {
         0 => String::new(),
         status => format!(" {status}"),
     };
-    format!("API error{status} ({error}), attempt {attempt} of {most}")
+    format!("API error{status} ({error}), attempt {attempt} of {max_attempts}")
 }
 
-/// What every model used that worked for it: those it asks for a title or a summary are not in its `usage`,
-/// but are in what it cost.
+/// Sums the usage of all models. Those used for titles and summaries are not in `usage`, but are in
+/// the cost.
 fn sum_model_usage(event: &JsonObject) -> Option<Usage> {
     let models = get_object(event, "modelUsage").filter(|models| !models.is_empty())?;
     let mut all = Usage::default();
@@ -174,7 +175,7 @@ fn sum_model_usage(event: &JsonObject) -> Option<Usage> {
     Some(all)
 }
 
-/// What it failed with, if it did: an ending of type success can tell of an error too.
+/// The error, if it failed. A result of type `success` may report an error, too.
 fn failure_message(event: &JsonObject, words: Option<&str>) -> Option<String> {
     let subtype = get_text(event, "subtype").unwrap_or_default();
     let is_error = event.get("is_error").and_then(Value::as_bool) == Some(true);
@@ -204,7 +205,7 @@ fn parse_usage(used: &JsonObject) -> Usage {
     }
 }
 
-/// Cursor's way of naming a tool: `{"readToolCall": {"args": {"path": …}}}`.
+/// Reads a tool call in Cursor's format: `{"readToolCall": {"args": {"path": …}}}`.
 fn read_tool_call(event: &JsonObject, updates: &mut Vec<StreamUpdate>) {
     let Some((name, call)) = get_object(event, "tool_call").and_then(|calls| calls.iter().next())
     else {
@@ -220,7 +221,7 @@ fn read_tool_call(event: &JsonObject, updates: &mut Vec<StreamUpdate>) {
     );
 }
 
-/// What tools call what they are used on.
+/// Input keys that name what a tool works on.
 const OPERAND_KEYS: [&str; 12] = [
     "command",
     "cmd",
@@ -236,7 +237,7 @@ const OPERAND_KEYS: [&str; 12] = [
     "skill",
 ];
 
-/// Everything a tool is used on.
+/// Everything a tool works on.
 pub(super) fn tool_operands(input: &JsonObject) -> Vec<&str> {
     OPERAND_KEYS
         .iter()
@@ -244,7 +245,7 @@ pub(super) fn tool_operands(input: &JsonObject) -> Vec<&str> {
         .collect()
 }
 
-/// What a tool is used on, in a word; without any, what it is for.
+/// What a tool works on, in short; if unknown, its description.
 pub(super) fn first_tool_operand(input: &JsonObject) -> Option<&str> {
     let mut keys = OPERAND_KEYS.iter().chain(&["description", "prompt"]);
     keys.find_map(|key| get_text(input, key))

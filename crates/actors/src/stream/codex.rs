@@ -8,9 +8,9 @@ use super::{
 };
 use crate::EarlierSession;
 
-/// What has to be remembered between lines.
+/// State between lines.
 pub(super) struct CodexReader {
-    /// The thread that is gone on with: what it used in runs before this one, it counts again.
+    /// The resumed thread. Its totals include usage of earlier runs.
     earlier: Option<EarlierSession>,
 }
 
@@ -27,7 +27,7 @@ impl CodexReader {
         updates: &mut Vec<StreamUpdate>,
     ) {
         apply_event(kind, event, summary, updates);
-        // It may have begun another one.
+        // It may have started another thread.
         self.earlier
             .take_if(|earlier| summary.session.as_ref() != Some(&earlier.session));
         if kind == "turn.completed"
@@ -45,7 +45,7 @@ impl CodexReader {
     }
 }
 
-/// What of a total came to it since; all of it if it cannot be that total.
+/// The increase since `before`; the whole total if it is smaller, because then it is another count.
 fn usage_since(total: u64, before: u64) -> u64 {
     total.checked_sub(before).unwrap_or(total)
 }
@@ -65,8 +65,8 @@ fn apply_event(
         }
         "item.started" | "item.completed" => {
             summary.last_error = None;
-            if let Some(entry) = get_object(event, "item") {
-                read_item(kind == "item.completed", entry, summary, updates);
+            if let Some(item) = get_object(event, "item") {
+                read_item(kind == "item.completed", item, summary, updates);
             }
         }
         "turn.completed" => {
@@ -80,14 +80,14 @@ fn apply_event(
         "error" => {
             let message = get_text(event, "message").unwrap_or("the agent reported an error");
             push_step(message, updates);
-            // It tells of every reconnection as of an error.
+            // It reports every reconnection as an error.
             summary.last_error = Some(message.to_owned());
         }
         _ => {}
     }
 }
 
-/// An item is shown when it tells something new: what takes time when it starts, the rest when it is there.
+/// Shows an item when it has news: long operations when they start, others when they complete.
 fn read_item(
     completed: bool,
     item: &JsonObject,

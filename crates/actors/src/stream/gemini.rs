@@ -1,5 +1,5 @@
-//! The stream of `gemini --output-format stream-json`: `init`, `message`, `tool_use`, `tool_result` and, at the
-//! end, `result`.
+//! The stream of `gemini --output-format stream-json`: `init`, `message`, `tool_use`, `tool_result`
+//! and, at the end, `result`.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use super::json::{JsonObject, get_count, get_object, get_text};
 use super::{StreamSummary, StreamUpdate, push_step, push_step_with, push_tool_call};
 use crate::excerpt::TextExcerpt;
 
-/// What has to be remembered between lines.
+/// State between lines.
 #[derive(Default)]
 pub(super) struct GeminiReader {
-    /// What it said since it last used a tool: an answer comes in pieces.
+    /// Text since the last tool call: an answer comes in pieces.
     answer: TextExcerpt,
 }
 
@@ -60,7 +60,7 @@ impl GeminiReader {
     }
 }
 
-/// The end, which counts everything.
+/// The last event, with total usage.
 fn read_result(event: &JsonObject, summary: &mut StreamSummary) {
     if let Some(stats) = get_object(event, "stats") {
         summary.usage.input_tokens = get_count(stats, "input_tokens");

@@ -1,10 +1,10 @@
-//! JSON in which anything may be missing or of another type.
+//! Helpers for JSON in which anything may be missing or have another type.
 
 use serde_json::{Map, Value};
 
 pub(super) type JsonObject = Map<String, Value>;
 
-/// The event in a line: an object that says of which type it is.
+/// Parses the event in a line: an object with a `type`.
 pub(super) fn parse_event(line: &str) -> Option<(String, JsonObject)> {
     let line = line.trim();
     if !line.starts_with('{') {
@@ -35,7 +35,6 @@ pub(super) fn get_count(object: &JsonObject, key: &str) -> u64 {
     object.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// An amount of dollars in millionths of one.
 pub(crate) fn dollars_to_micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6).round();
     #[expect(

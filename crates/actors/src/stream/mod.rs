@@ -1,9 +1,9 @@
-//! What an agent writes while it works, line by line: what it does now, what it used, what it said last,
-//! and whether it says that it failed.
+//! Reads what an agent writes while it works: its current step, its usage, its answer, and whether
+//! it reports a failure.
 //!
-//! The formats are the agents' own and grow as they do: what is not known is passed over, and a line that
-//! is not of the format at all is text. Nothing here is believed; it is shown, and it is one part of how a
-//! run is judged to have ended.
+//! The formats belong to the agents and change with them. Unknown events are skipped, and a line in
+//! another format is treated as text. Nothing here is trusted: it is shown, and is one input to how
+//! a run is judged.
 
 mod claude;
 mod codex;
@@ -23,16 +23,14 @@ pub use transcript_entry::{TranscriptEntry, parse_transcript_line};
 use crate::excerpt::{TextExcerpt, to_single_line};
 use crate::{EarlierSession, Usage};
 
-/// Reads one stream.
 pub struct AgentStream {
-    /// Nothing if it is text.
+    /// `None` for text output.
     reader: Option<FormatReader>,
-    /// Lines that are not of the format; all of them if there is none.
+    /// Lines that are not in the format.
     text: TextExcerpt,
     summary: StreamSummary,
 }
 
-/// Reads the events of one format.
 enum FormatReader {
     Claude(claude::ClaudeReader),
     Codex(codex::CodexReader),
@@ -40,7 +38,7 @@ enum FormatReader {
     Opencode,
 }
 
-/// Do streams of a format tell which tools are used?
+/// Do streams of this format report tool calls?
 pub(crate) fn reports_tool_calls(output: ActorOutputFormat) -> bool {
     match output {
         ActorOutputFormat::Text => false,
@@ -51,7 +49,7 @@ pub(crate) fn reports_tool_calls(output: ActorOutputFormat) -> bool {
     }
 }
 
-/// What streams of a format tell of the use of means.
+/// What usage streams of this format report.
 pub fn metering_for_output(output: ActorOutputFormat) -> MeteringLevel {
     match output {
         ActorOutputFormat::Text => MeteringLevel::Time,
@@ -60,38 +58,38 @@ pub fn metering_for_output(output: ActorOutputFormat) -> MeteringLevel {
     }
 }
 
-/// Something a line says.
+/// What a line reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamUpdate {
-    /// What is being done now, in one line.
+    /// What the agent is doing now, in one line.
     Step(String),
-    /// A tool is used.
     ToolCall(ToolCall),
-    /// What was used so far.
+    /// Total usage so far.
     UsageChanged(Usage),
 }
 
-/// What a stream said in all.
+/// What a stream reported in total.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamSummary {
-    /// It took the conversation up; whoever ends before that has forgotten the one it was to go on with.
+    /// It took up the session. An agent that ends before that has lost the session it was to
+    /// resume.
     pub session_started: bool,
-    /// The agent's own name for the conversation.
+    /// The agent's own id for the session.
     pub session: Option<String>,
-    /// What it says it used.
+    /// As reported by the agent.
     pub usage: Usage,
-    /// Lost runs of the same conversation that are part of it.
+    /// Lost runs of the same session whose usage is included.
     pub includes_usage_of: Vec<Epoch>,
-    /// What it said last: its answer.
+    /// The last text of the agent.
     pub answer: Option<String>,
-    /// It says that it failed, with this.
+    /// The failure that the agent reported.
     pub failure: Option<String>,
-    /// What went wrong last, as long as nothing went on after it. At the end of a stream it is a failure.
+    /// The last error, until something else happens. At the end of a stream it counts as a failure.
     last_error: Option<String>,
 }
 
 impl AgentStream {
-    /// A stream of this format, from its beginning, perhaps of a conversation that is gone on with.
+    /// A stream from its beginning; `earlier` is the session that it resumes.
     pub fn new(output: ActorOutputFormat, earlier: Option<EarlierSession>) -> Self {
         Self {
             reader: match output {
@@ -112,7 +110,7 @@ impl AgentStream {
         }
     }
 
-    /// Takes one line, without its end.
+    /// Reads one line, without its line break.
     pub fn read_line(&mut self, line: &str) -> Vec<StreamUpdate> {
         let usage_before = self.summary.usage;
         let mut updates = Vec::new();
@@ -136,7 +134,7 @@ impl AgentStream {
         } else {
             self.text.push(line);
             self.text.push("\n");
-            // A progress bar writes over itself: what counts is what it says last.
+            // A progress bar overwrites itself: show only its last state.
             let shown = line.trim_end_matches('\r').rsplit('\r').next();
             updates.extend(shown.and_then(to_single_line).map(StreamUpdate::Step));
         }
@@ -146,7 +144,7 @@ impl AgentStream {
         updates
     }
 
-    /// It has ended.
+    /// Ends the stream.
     pub fn finish(self) -> StreamSummary {
         let mut summary = self.summary;
         summary.failure = summary.failure.or(summary.last_error.take());
@@ -157,12 +155,11 @@ impl AgentStream {
     }
 }
 
-/// A step in an agent's words.
 fn push_step(text: &str, updates: &mut Vec<StreamUpdate>) {
     updates.extend(to_single_line(text).map(StreamUpdate::Step));
 }
 
-/// A step that names what is done and to what.
+/// A step with an operation and its object.
 fn push_step_with(doing: &str, what: Option<&str>, updates: &mut Vec<StreamUpdate>) {
     match what.map(str::trim) {
         Some(what) if !what.is_empty() => push_step(&format!("{doing}: {what}"), updates),
@@ -170,15 +167,14 @@ fn push_step_with(doing: &str, what: Option<&str>, updates: &mut Vec<StreamUpdat
     }
 }
 
-/// A tool that is used, and on what.
-fn push_tool_call(tool: &str, on: &[&str], updates: &mut Vec<StreamUpdate>) {
+fn push_tool_call(tool: &str, inputs: &[&str], updates: &mut Vec<StreamUpdate>) {
     updates.push(StreamUpdate::ToolCall(ToolCall {
         tool: tool.to_owned(),
-        inputs: on.iter().map(|&on| on.to_owned()).collect(),
+        inputs: inputs.iter().map(|&input| input.to_owned()).collect(),
     }));
 }
 
-/// An answer as it is kept.
+/// Shortens an answer; `None` if it is blank.
 fn bounded_answer(text: &str) -> Option<String> {
     let excerpt = TextExcerpt::from_text(text);
     (!excerpt.is_blank()).then(|| excerpt.to_text())

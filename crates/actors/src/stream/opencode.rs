@@ -48,7 +48,7 @@ pub(super) fn read_event(
     }
 }
 
-/// What a request used.
+/// Adds the usage of one request.
 fn add_usage(part: &JsonObject, summary: &mut StreamSummary) {
     let usage = &mut summary.usage;
     if let Some(tokens) = get_object(part, "tokens") {
@@ -68,7 +68,6 @@ fn add_usage(part: &JsonObject, summary: &mut StreamSummary) {
     usage.cost_micros = usage.cost_micros.saturating_add(cost.unwrap_or(0));
 }
 
-/// What went wrong, in its words.
 pub(super) fn error_message(event: &JsonObject) -> String {
     let error = get_object(event, "error");
     let data = error.and_then(|error| get_object(error, "data"));

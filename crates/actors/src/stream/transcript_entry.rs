@@ -1,5 +1,5 @@
-//! An agent's stream for people to read: what it said, which tools it used and what they answered. What is
-//! for programs only is left out.
+//! Turns an agent's stream into transcript entries for people: messages, tool calls and tool
+//! results. Events for programs are skipped.
 
 use plan::actor::ActorOutputFormat;
 use serde_json::Value;
@@ -7,24 +7,19 @@ use serde_json::Value;
 use super::claude::first_tool_operand;
 use super::json::{self, JsonObject, get_array, get_object, get_text};
 
-/// Something that an agent or one of its tools said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TranscriptEntry {
-    /// The agent's own words.
     Message(String),
-    /// Some of them: they go on where those before them ended.
+    /// A piece of a message that continues the one before.
     MessageDelta(String),
-    /// What it thought about it.
     Thinking(String),
-    /// A tool it used, and on what.
+    /// A tool call, with what it works on.
     ToolUse(String),
-    /// What the tool answered.
     ToolResult(String),
-    /// What went wrong.
     Error(String),
 }
 
-/// What a line of a stream says; nothing if it is not of the format.
+/// The entries of a line; `None` if it is not in the format.
 pub fn parse_transcript_line(
     output: ActorOutputFormat,
     line: &str,
@@ -41,7 +36,7 @@ pub fn parse_transcript_line(
         ActorOutputFormat::OpencodeJson => (opencode_entries, event()?),
     };
     let mut entries = read(&kind, &event);
-    // Between two pieces there may be nothing but a space.
+    // A piece of a message may be just a space.
     entries.retain(|one| {
         matches!(one, TranscriptEntry::MessageDelta(_)) || !one.text().trim().is_empty()
     });
@@ -49,7 +44,6 @@ pub fn parse_transcript_line(
 }
 
 impl TranscriptEntry {
-    /// The words of it.
     pub fn text(&self) -> &str {
         match self {
             Self::Message(text)
@@ -86,7 +80,7 @@ fn claude_entries(kind: &str, event: &JsonObject) -> Vec<TranscriptEntry> {
 
 fn claude_block_entry(role: &str, block: &JsonObject) -> Option<TranscriptEntry> {
     match get_text(block, "type")? {
-        // What a user says in a stream is what it was asked.
+        // A user's text in a stream is the prompt.
         "text" if role == "assistant" => {
             Some(TranscriptEntry::Message(get_owned_text(block, "text")))
         }
@@ -116,11 +110,15 @@ fn cursor_tool_entry(event: &JsonObject) -> Option<TranscriptEntry> {
         )),
         _ => {
             let result = get_object(call, "result")?;
-            let (result_kind, said) = result.iter().next()?;
-            let said = tool_result_text(said.as_object().and_then(|said| said.get("content")));
+            let (result_kind, output_text) = result.iter().next()?;
+            let output_text = tool_result_text(
+                output_text
+                    .as_object()
+                    .and_then(|output_text| output_text.get("content")),
+            );
             Some(match result_kind.as_str() {
-                "success" => TranscriptEntry::ToolResult(said),
-                _ => TranscriptEntry::Error(format!("{result_kind} {said}")),
+                "success" => TranscriptEntry::ToolResult(output_text),
+                _ => TranscriptEntry::Error(format!("{result_kind} {output_text}")),
             })
         }
     }
@@ -223,14 +221,16 @@ fn opencode_entries(kind: &str, event: &JsonObject) -> Vec<TranscriptEntry> {
     }
 }
 
-fn tool_use_entry(name: &str, on: Option<&str>) -> TranscriptEntry {
-    TranscriptEntry::ToolUse(match on.map(str::trim).filter(|on| !on.is_empty()) {
-        Some(on) => format!("{name}: {on}"),
-        None => name.to_owned(),
-    })
+fn tool_use_entry(name: &str, operand: Option<&str>) -> TranscriptEntry {
+    TranscriptEntry::ToolUse(
+        match operand.map(str::trim).filter(|operand| !operand.is_empty()) {
+            Some(operand) => format!("{name}: {operand}"),
+            None => name.to_owned(),
+        },
+    )
 }
 
-/// What a tool answered: a text, or blocks of which some are texts.
+/// The text of a tool result: a string, or blocks of which some are texts.
 fn tool_result_text(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
@@ -279,7 +279,7 @@ mod tests {
             TranscriptEntry::ToolUse("Read: /home/ada/site/footer.html".to_owned())
         );
         assert!(
-            matches!(&claude[2], TranscriptEntry::ToolResult(said) if said.contains("<footer>2024"))
+            matches!(&claude[2], TranscriptEntry::ToolResult(output_text) if output_text.contains("<footer>2024"))
         );
         let codex = read_entries(
             ActorOutputFormat::CodexJson,

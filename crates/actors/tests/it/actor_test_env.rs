@@ -1,4 +1,4 @@
-//! A place with a sandbox, a home, and programs that play agents.
+//! Directories for a sandbox, a home and a run, with scripts that act as agents.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
 use planwright_actors::{
-    Assignment, HostEnv, Report, ReportOutcome, RunProgress, SandboxTold, Stop, Workplace,
+    Assignment, HostEnv, Report, ReportOutcome, RunProgress, AssignedSandbox, Stop, Workplace,
     make_actor,
 };
 use sandbox::Supervisor;
@@ -19,12 +19,10 @@ use tempfile::TempDir;
 use crate::script::write_program;
 
 pub struct ActorTestEnv {
-    _place: TempDir,
-    /// Programs, first on the path.
+    _directory: TempDir,
+    /// Scripts; first in PATH.
     pub bin: PathBuf,
-    /// The user's home.
     pub home: PathBuf,
-    /// Planwright's home.
     pub planwright_home: PathBuf,
     pub sandbox: PathBuf,
     pub run_dir: PathBuf,
@@ -33,20 +31,20 @@ pub struct ActorTestEnv {
     pub time_limit: Option<Duration>,
     pub strategy_wanted: bool,
     pub stop: Stop,
-    /// What was told.
+    /// Progress that was reported.
     pub reported: Mutex<Vec<RunProgress>>,
 }
 
 impl ActorTestEnv {
     pub fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let root = place.path().canonicalize().unwrap();
-        let ours = root.join("planwright");
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let planwright_home = root.join("planwright");
         let test_env = Self {
             bin: root.join("bin"),
             home: root.join("home"),
-            sandbox: ours.join("sandboxes/plan/site"),
-            run_dir: ours.join("runs/1"),
+            sandbox: planwright_home.join("sandboxes/plan/site"),
+            run_dir: planwright_home.join("runs/1"),
             environment: BTreeMap::from([
                 (
                     "PATH".into(),
@@ -58,8 +56,8 @@ impl ActorTestEnv {
             strategy_wanted: false,
             stop: Stop::default(),
             reported: Mutex::default(),
-            planwright_home: ours,
-            _place: place,
+            planwright_home,
+            _directory: directory,
         };
         for path in [
             &test_env.bin,
@@ -72,17 +70,17 @@ impl ActorTestEnv {
         test_env
     }
 
-    /// A program of this name that does what the script says, in the sandbox.
+    /// Installs a script as a program of this name.
     pub fn install_program(&self, name: &str, script: &str) -> PathBuf {
         let path = self.bin.join(name);
         write_program(&path, &format!("#!/bin/sh\n{script}\n"));
         path
     }
 
-    /// Lets the actor work on the assignment, in the sandbox.
+    /// Runs the actor on the assignment, in the sandbox.
     pub fn run_actor(&self, definition: &ActorDefinition, mut assignment: Assignment) -> Report {
         planwright_actors::check_definition(definition).unwrap();
-        assignment.sandboxes = vec![SandboxTold {
+        assignment.sandboxes = vec![AssignedSandbox {
             resource: "site".into(),
             path: self.sandbox.clone(),
         }];
@@ -110,7 +108,6 @@ impl ActorTestEnv {
         make_actor(definition, &host_env, &supervisor).work(&assignment, &workplace)
     }
 
-    /// What a file in the sandbox says.
     pub fn read_file(&self, name: &str) -> String {
         fs::read_to_string(self.sandbox.join(name))
             .unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -120,7 +117,6 @@ impl ActorTestEnv {
         fs::read_to_string(self.run_dir.join("transcript.jsonl")).unwrap()
     }
 
-    /// The steps that were told.
     pub fn reported_steps(&self) -> Vec<String> {
         let reported = self.reported.lock().unwrap();
         let steps = reported.iter().filter_map(|progress| match progress {
@@ -145,7 +141,6 @@ pub fn agent_definition(change: impl FnOnce(&mut CommandLine)) -> ActorDefinitio
     }
 }
 
-/// What it failed with.
 #[track_caller]
 pub fn expect_failure(report: &Report) -> (plan::stage::FailureCategory, String) {
     match &report.outcome {
@@ -154,7 +149,7 @@ pub fn expect_failure(report: &Report) -> (plan::stage::FailureCategory, String)
     }
 }
 
-/// Is this file of a run free of it?
+/// Checks that no file of a run contains the secret.
 #[track_caller]
 pub fn assert_secret_absent(run_dir: &Path, secret: &str) {
     for name in ["transcript.jsonl", "assignment.json", "prompt.txt"] {

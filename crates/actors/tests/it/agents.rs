@@ -1,4 +1,5 @@
-//! Programs that play the well-known agents: what they are given, and what is made of what they do.
+//! Scripts that act as the well-known agents: what they are given, and how their output is
+//! interpreted.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,12 +19,11 @@ use planwright_actors::{
 use crate::actor_test_env::{ActorTestEnv, agent_definition, expect_failure};
 use crate::sample_assignments::sample_assignment;
 
-/// Writes down everything it is given.
+/// Records everything it is given.
 const RECORD_INPUTS_SCRIPT: &str =
     r#"printf '%s\n' "$@" > argv.txt; cat > stdin.txt; env > env.txt; pwd > pwd.txt"#;
 
-/// Writes down what a shell would have to be told to start it like this: each word ends with a NUL, because some have
-/// lines.
+/// Records how it was started. Each argument ends with a NUL, because some contain line breaks.
 const RECORD_START_SCRIPT: &str =
     r#"printf '%s\0' "${0##*/}" "$@" > argv.txt; cat > stdin.txt; env | sort > env.txt"#;
 
@@ -34,7 +34,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"All done."
 "#;
 
 #[test]
-fn claude_is_given_the_prompt_and_only_what_is_its_own() {
+fn claude_gets_the_prompt_and_only_its_own_variables() {
     let mut test_env = ActorTestEnv::new();
     test_env.install_program(
         "claude",
@@ -50,8 +50,8 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
     ] {
         test_env.environment.insert(name.into(), value.into());
     }
-    let given = sample_assignment(Phase::Execute);
-    let report = test_env.run_actor(&find_preset("claude").unwrap(), given.clone());
+    let assignment = sample_assignment(Phase::Execute);
+    let report = test_env.run_actor(&find_preset("claude").unwrap(), assignment.clone());
     assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.summary.as_deref(), Some("All done."));
     assert_eq!(report.session.as_deref(), Some("s-1"));
@@ -69,8 +69,8 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
         test_env.read_file("argv.txt"),
         "--print\n--output-format\nstream-json\n--verbose\n--permission-mode\nbypassPermissions\n"
     );
-    // Where it works is told only if there are several.
-    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&given));
+    // A single sandbox is not listed in the prompt.
+    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&assignment));
     assert_eq!(
         test_env.read_file("pwd.txt").trim(),
         test_env.sandbox.to_str().unwrap()
@@ -86,7 +86,7 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
         format!("CLAUDE_CODE_TMPDIR={run}/tmp"),
         format!("PLANWRIGHT_ASSIGNMENT={run}/assignment.json"),
         format!("PLANWRIGHT_REPORT={run}/out/report.json"),
-        format!("PLANWRIGHT_PLAN={}", given.plan),
+        format!("PLANWRIGHT_PLAN={}", assignment.plan),
         "PLANWRIGHT_PHASE=execute".to_owned(),
         "PLANWRIGHT_ATTEMPT=2".to_owned(),
         "PLANWRIGHT_RUN_KEY=run-1".to_owned(),
@@ -109,10 +109,10 @@ fn claude_is_given_the_prompt_and_only_what_is_its_own() {
     );
 }
 
-/// How each preset is started in each of its forms, as a shell would have it typed: what is set for it, its words,
-/// and what it reads. What a well-known agent takes is not for a change to lose unseen.
+/// Records how each preset is started in each of its forms: its variables, arguments and input. A
+/// change to a preset must not go unnoticed.
 #[test]
-fn every_preset_is_started_with_its_words() {
+fn every_preset_is_started_with_its_arguments() {
     let test_env = ActorTestEnv::new();
     test_env.install_program("agent", RECORD_START_SCRIPT);
     test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
@@ -132,7 +132,7 @@ fn every_preset_is_started_with_its_words() {
         });
         let executed = sample_assignment(Phase::Execute);
         let strategized = sample_assignment(Phase::Strategize);
-        for (form, given, prompt_text) in [
+        for (form, assignment, prompt_text) in [
             ("execute", Some(&executed), build_prompt(&executed)),
             (
                 "strategize",
@@ -145,11 +145,11 @@ fn every_preset_is_started_with_its_words() {
                 build_resume_prompt(&resumed),
             ),
         ] {
-            let Some(given) = given else {
+            let Some(assignment) = assignment else {
                 continue;
             };
             fs::remove_file(test_env.sandbox.join("argv.txt")).unwrap();
-            test_env.run_actor(preset, given.clone());
+            test_env.run_actor(preset, assignment.clone());
             let mut shell_words = recorded_variables(&test_env);
             shell_words.retain(|variable| !common_variables.contains(variable));
             let argv = test_env.read_file("argv.txt");
@@ -178,7 +178,8 @@ fn every_preset_is_started_with_its_words() {
     );
 }
 
-/// The variables that the last program saw, but for those that tell of its assignment or that its shell has set.
+/// The variables of the last program, without those about its assignment and those that its shell
+/// set.
 fn recorded_variables(test_env: &ActorTestEnv) -> Vec<String> {
     let environment = test_env.read_file("env.txt");
     let variables = environment
@@ -188,18 +189,18 @@ fn recorded_variables(test_env: &ActorTestEnv) -> Vec<String> {
 }
 
 #[test]
-fn a_session_is_resumed_in_execute_only() {
+fn session_is_resumed_only_in_execute() {
     let test_env = ActorTestEnv::new();
     test_env.install_program("codex", RECORD_INPUTS_SCRIPT);
-    let mut given = sample_assignment(Phase::Execute);
-    given.earlier = Some(EarlierSession {
+    let mut assignment = sample_assignment(Phase::Execute);
+    assignment.earlier = Some(EarlierSession {
         session: "0199-thread".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
     let codex = find_preset("codex").unwrap();
     assert_eq!(
-        test_env.run_actor(&codex, given.clone()).outcome,
+        test_env.run_actor(&codex, assignment.clone()).outcome,
         ReportOutcome::Done
     );
     assert!(
@@ -207,26 +208,29 @@ fn a_session_is_resumed_in_execute_only() {
             .read_file("argv.txt")
             .ends_with("resume\n0199-thread\n-\n")
     );
-    assert_eq!(test_env.read_file("stdin.txt"), build_resume_prompt(&given));
+    assert_eq!(
+        test_env.read_file("stdin.txt"),
+        build_resume_prompt(&assignment)
+    );
 
     test_env.install_program(
         "claude",
         &format!("{RECORD_INPUTS_SCRIPT}{REPORT_DONE_SCRIPT}"),
     );
-    given.phase = Phase::Strategize;
+    assignment.phase = Phase::Strategize;
     let claude = find_preset("claude").unwrap();
-    let report = test_env.run_actor(&claude, given.clone());
+    let report = test_env.run_actor(&claude, assignment.clone());
     assert_eq!(report.summary.as_deref(), Some("All done."));
     assert!(
         test_env
             .read_file("argv.txt")
             .ends_with("--permission-mode\nplan\n")
     );
-    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&given));
+    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&assignment));
 }
 
 #[test]
-fn without_words_for_it_a_program_is_not_started_in_strategize_unless_a_strategy_is_wanted() {
+fn strategize_starts_a_program_only_with_its_own_command_or_on_request() {
     let mut test_env = ActorTestEnv::new();
     test_env.install_program("agent", "echo started; touch started");
     let plain = agent_definition(|_| {});
@@ -248,18 +252,18 @@ fn without_words_for_it_a_program_is_not_started_in_strategize_unless_a_strategy
 }
 
 #[test]
-fn words_are_replaced_whole_and_never_by_a_shell() {
+fn placeholders_are_replaced_as_whole_arguments_without_a_shell() {
     let test_env = ActorTestEnv::new();
     test_env.install_program("agent", RECORD_INPUTS_SCRIPT);
-    let mut given = sample_assignment(Phase::Execute);
-    given.goal = "$(touch pwned) `x` 'y' \"z\" {sandbox}".into();
+    let mut assignment = sample_assignment(Phase::Execute);
+    assignment.goal = "$(touch pwned) `x` 'y' \"z\" {sandbox}".into();
     let definition = agent_definition(|line| {
         let words = ["agent", "{sandbox}", "--", "{prompt}", "$HOME"];
         line.command = words.map(String::from).into();
         line.stdin = ActorStdin::Assignment;
     });
     assert_eq!(
-        test_env.run_actor(&definition, given.clone()).outcome,
+        test_env.run_actor(&definition, assignment.clone()).outcome,
         ReportOutcome::Done
     );
     let argv = test_env.read_file("argv.txt");
@@ -268,30 +272,30 @@ fn words_are_replaced_whole_and_never_by_a_shell() {
         format!(
             "{}\n--\n{}\n$HOME\n",
             test_env.sandbox.display(),
-            build_prompt(&given)
+            build_prompt(&assignment)
         )
     );
     assert!(!test_env.sandbox.join("pwned").exists());
     let input: serde_json::Value = serde_json::from_str(&test_env.read_file("stdin.txt")).unwrap();
-    assert_eq!(input["goal"], given.goal);
+    assert_eq!(input["goal"], assignment.goal);
 }
 
 #[test]
-fn a_prompt_too_long_for_an_argument_goes_in_through_standard_input() {
+fn prompt_too_long_for_an_argument_needs_standard_input() {
     let test_env = ActorTestEnv::new();
     test_env.install_program("agent", "wc -c < /dev/stdin > size.txt");
-    let mut given = sample_assignment(Phase::Execute);
-    given.goal = "x".repeat(150_000);
+    let mut assignment = sample_assignment(Phase::Execute);
+    assignment.goal = "x".repeat(150_000);
     let as_argument = agent_definition(|line| line.command.push("{prompt}".into()));
-    let (category, message) = expect_failure(&test_env.run_actor(&as_argument, given.clone()));
+    let (category, message) = expect_failure(&test_env.run_actor(&as_argument, assignment.clone()));
     assert_eq!(category, FailureCategory::Resource);
     assert!(
-        message.contains("define the actor with `stdin: prompt`"),
+        message.contains("define the agent with `stdin: prompt`"),
         "{message}"
     );
     let as_input = agent_definition(|line| line.stdin = ActorStdin::Prompt);
     assert_eq!(
-        test_env.run_actor(&as_input, given).outcome,
+        test_env.run_actor(&as_input, assignment).outcome,
         ReportOutcome::Done
     );
     assert!(
@@ -305,35 +309,35 @@ fn a_prompt_too_long_for_an_argument_goes_in_through_standard_input() {
 }
 
 #[test]
-fn what_is_too_long_for_a_variable_is_in_the_file() {
+fn value_too_long_for_a_variable_is_in_the_file() {
     let test_env = ActorTestEnv::new();
     test_env.install_program("agent", RECORD_START_SCRIPT);
-    let mut given = sample_assignment(Phase::Execute);
+    let mut assignment = sample_assignment(Phase::Execute);
     for (length, is_variable) in [(64 * 1024, true), (64 * 1024 + 1, false)] {
-        given.goal = "x".repeat(length);
-        let argument = ArgumentValue::String(given.goal.clone().into());
-        given.arguments.insert("area".to_owned(), argument);
+        assignment.goal = "x".repeat(length);
+        let argument = ArgumentValue::String(assignment.goal.clone().into());
+        assignment.arguments.insert("area".to_owned(), argument);
         assert_eq!(
             test_env
-                .run_actor(&agent_definition(|_| {}), given.clone())
+                .run_actor(&agent_definition(|_| {}), assignment.clone())
                 .outcome,
             ReportOutcome::Done
         );
         let environment = test_env.read_file("env.txt");
         for name in ["PLANWRIGHT_GOAL", "PLANWRIGHT_ARG_AREA"] {
-            let variable = format!("{name}={}\n", given.goal);
+            let variable = format!("{name}={}\n", assignment.goal);
             assert_eq!(environment.contains(&variable), is_variable, "{name}");
             assert_eq!(environment.contains(name), is_variable, "{name}");
         }
         let file = fs::read_to_string(test_env.run_dir.join("assignment.json")).unwrap();
         let file: serde_json::Value = serde_json::from_str(&file).unwrap();
-        assert_eq!(file["goal"], given.goal);
-        assert_eq!(file["arguments"]["area"], given.goal);
+        assert_eq!(file["goal"], assignment.goal);
+        assert_eq!(file["arguments"]["area"], assignment.goal);
     }
 }
 
 #[test]
-fn a_missing_program_is_reported_with_what_to_do() {
+fn missing_program_is_reported_with_a_hint() {
     let test_env = ActorTestEnv::new();
     let (category, message) = expect_failure(&test_env.run_actor(
         &find_preset("goose").unwrap(),
@@ -341,14 +345,15 @@ fn a_missing_program_is_reported_with_what_to_do() {
     ));
     assert_eq!(category, FailureCategory::Resource);
     assert!(
-        message.starts_with("`goose` is not installed: no directory of PATH has"),
+        message.starts_with("`goose` is not installed: it is not in PATH"),
         "{message}"
     );
 
     fs::write(test_env.sandbox.join("script"), "not executable").unwrap();
-    let own = agent_definition(|line| line.command = vec!["./script".into()]);
-    let (_, message) = expect_failure(&test_env.run_actor(&own, sample_assignment(Phase::Execute)));
-    assert_eq!(message, "`./script` is not there, or not a program");
+    let script = agent_definition(|line| line.command = vec!["./script".into()]);
+    let (_, message) =
+        expect_failure(&test_env.run_actor(&script, sample_assignment(Phase::Execute)));
+    assert_eq!(message, "`./script` does not exist or is not executable");
 
     test_env.install_program("agent", "");
     fs::write(test_env.bin.join("agent"), "#!/no/such/interpreter\n").unwrap();
@@ -360,7 +365,7 @@ fn a_missing_program_is_reported_with_what_to_do() {
 }
 
 #[test]
-fn a_failed_exit_is_reported_with_the_last_output() {
+fn failed_exit_is_reported_with_the_last_output() {
     let test_env = ActorTestEnv::new();
     test_env.install_program("agent", "echo fine; echo one >&2; echo two >&2; exit 3");
     let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
@@ -383,7 +388,7 @@ fn a_failed_exit_is_reported_with_the_last_output() {
 }
 
 #[test]
-fn a_written_report_counts_and_a_broken_one_is_a_failure() {
+fn report_file_counts_and_an_invalid_one_is_a_failure() {
     let test_env = ActorTestEnv::new();
     let run_with_report = |report: &str, code: u8| {
         test_env.install_program(
@@ -422,14 +427,14 @@ fn a_written_report_counts_and_a_broken_one_is_a_failure() {
     assert!(
         expect_failure(&report)
             .1
-            .starts_with("the actor's report cannot be taken: expected")
+            .starts_with("the agent's report is invalid: expected")
     );
     let report = run_with_report(r#"{"outcome": "done"}"#, 1);
     assert_eq!(
         expect_failure(&report).1,
-        "agent reported that it is done, but ended with exit code 1"
+        "agent reported success, but ended with exit code 1"
     );
-    // An old report is none of a new run's.
+    // A report of an earlier run does not count.
     test_env.install_program("agent", "true");
     assert_eq!(
         test_env
@@ -440,7 +445,7 @@ fn a_written_report_counts_and_a_broken_one_is_a_failure() {
 }
 
 #[test]
-fn an_agent_that_says_it_failed_has_failed_whatever_its_exit_code() {
+fn reported_failure_overrides_the_exit_code() {
     let test_env = ActorTestEnv::new();
     let error = r#"echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 529 Overloaded","session_id":"s"}'"#;
     test_env.install_program("claude", error);
@@ -474,7 +479,7 @@ fn an_agent_that_says_it_failed_has_failed_whatever_its_exit_code() {
 }
 
 #[test]
-fn a_forgotten_session_is_started_anew() {
+fn lost_session_is_replaced_by_a_new_one() {
     let test_env = ActorTestEnv::new();
     test_env.install_program(
         "claude",
@@ -485,25 +490,25 @@ fn a_forgotten_session_is_started_anew() {
             {RECORD_INPUTS_SCRIPT}{REPORT_DONE_SCRIPT}"#
         ),
     );
-    let mut given = sample_assignment(Phase::Execute);
-    given.earlier = Some(EarlierSession {
+    let mut assignment = sample_assignment(Phase::Execute);
+    assignment.earlier = Some(EarlierSession {
         session: "gone".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    let report = test_env.run_actor(&find_preset("claude").unwrap(), given.clone());
+    let report = test_env.run_actor(&find_preset("claude").unwrap(), assignment.clone());
     assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.session.as_deref(), Some("s-1"));
-    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&given));
+    assert_eq!(test_env.read_file("stdin.txt"), build_prompt(&assignment));
     let transcript = test_env.read_transcript();
-    for part in ["No conversation found", "it is started afresh", "All done."] {
+    for part in ["No conversation found", "starting a new one", "All done."] {
         assert!(transcript.contains(part), "{part} in\n{transcript}");
     }
 }
 
-/// One that took the conversation up and failed then has not forgotten it.
+/// An agent that resumed the session and failed later has not lost it.
 #[test]
-fn a_failure_in_a_resumed_session_keeps_the_session() {
+fn failure_in_a_resumed_session_keeps_the_session() {
     let test_env = ActorTestEnv::new();
     test_env.install_program(
         "codex",
@@ -512,21 +517,21 @@ fn a_failure_in_a_resumed_session_keeps_the_session() {
         echo '{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}'
         exit 1"#,
     );
-    let mut given = sample_assignment(Phase::Execute);
-    given.earlier = Some(EarlierSession {
+    let mut assignment = sample_assignment(Phase::Execute);
+    assignment.earlier = Some(EarlierSession {
         session: "0199-thread".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    let report = test_env.run_actor(&find_preset("codex").unwrap(), given);
+    let report = test_env.run_actor(&find_preset("codex").unwrap(), assignment);
     assert_eq!(expect_failure(&report).0, FailureCategory::Actor);
     assert_eq!(report.session.as_deref(), Some("0199-thread"));
     assert_eq!(test_env.read_file("starts.txt").lines().count(), 1);
 }
 
-/// Codex counts what its thread used from its beginning.
+/// Codex counts a thread's usage from its beginning.
 #[test]
-fn a_resumed_session_is_charged_only_for_its_new_usage() {
+fn resumed_session_is_charged_only_for_new_usage() {
     let test_env = ActorTestEnv::new();
     let uses = |input: u64| {
         let output = input / 10;
@@ -536,29 +541,35 @@ fn a_resumed_session_is_charged_only_for_its_new_usage() {
         )
     };
     let codex = find_preset("codex").unwrap();
-    let mut given = sample_assignment(Phase::Execute);
+    let mut assignment = sample_assignment(Phase::Execute);
     test_env.install_program("codex", &uses(2200));
     assert_eq!(
-        test_env.run_actor(&codex, given.clone()).usage.input_tokens,
+        test_env
+            .run_actor(&codex, assignment.clone())
+            .usage
+            .input_tokens,
         2200
     );
     let mut used = Usage::default();
     (used.input_tokens, used.output_tokens) = (2200, 220);
-    given.earlier = Some(EarlierSession {
+    assignment.earlier = Some(EarlierSession {
         session: "t".into(),
         used,
         lost_runs: Vec::new(),
     });
     test_env.install_program("codex", &uses(4400));
-    let usage = test_env.run_actor(&codex, given.clone()).usage;
+    let usage = test_env.run_actor(&codex, assignment.clone()).usage;
     assert_eq!((usage.input_tokens, usage.output_tokens), (2200, 220));
-    // A count that began anew is no less than it says.
+    // A count that is lower than before is a new one, and counts completely.
     test_env.install_program("codex", &uses(1000));
-    assert_eq!(test_env.run_actor(&codex, given).usage.input_tokens, 1000);
+    assert_eq!(
+        test_env.run_actor(&codex, assignment).usage.input_tokens,
+        1000
+    );
 }
 
 #[test]
-fn a_timeout_names_the_last_error() {
+fn timeout_reports_the_last_error() {
     let mut test_env = ActorTestEnv::new();
     test_env.time_limit = Some(Duration::from_secs(3));
     test_env.install_program(
@@ -580,7 +591,7 @@ fn a_timeout_names_the_last_error() {
         test_env.reported_steps(),
         ["API error 529 (overloaded), attempt 7 of 10"]
     );
-    // One that says so only beside its stream.
+    // An agent that reports errors only on standard error.
     test_env.install_program(
         "gemini",
         r"echo '{}' ; echo 'Attempt 4 failed with status 429. Retrying with backoff...' >&2
@@ -596,9 +607,9 @@ fn a_timeout_names_the_last_error() {
     );
 }
 
-/// What an agent keeps for itself it finds at its first run, too.
+/// An agent's directories exist on its first run, too.
 #[test]
-fn the_directories_of_an_agent_exist_at_its_first_run() {
+fn directories_of_an_agent_exist_at_its_first_run() {
     for preset in planwright_actors::all_presets() {
         let ActorKind::Command(line) = &preset.kind else {
             continue;
@@ -626,9 +637,9 @@ fn the_directories_of_an_agent_exist_at_its_first_run() {
     }
 }
 
-/// Agents that end with an error and say why only where nobody reads: by their words it may pass.
+/// Some agents explain an error only on standard error. Its words tell whether it is transient.
 #[test]
-fn the_error_output_of_an_agent_tells_whether_a_failure_is_transient() {
+fn standard_error_of_an_agent_tells_whether_a_failure_is_transient() {
     let test_env = ActorTestEnv::new();
     test_env.install_program(
         "gemini",
@@ -646,14 +657,14 @@ fn the_error_output_of_an_agent_tells_whether_a_failure_is_transient() {
         "gemini ended with exit code 1: Attempt 3 failed _ApiError: \
          {\"message\":\"too fast\",\"status\":\"RESOURCE_EXHAUSTED\"}"
     );
-    // A script may mean anything by such words.
+    // In a custom script, such words may mean anything.
     test_env.install_program("agent", "echo the connection is drawn wrongly >&2; exit 1");
     let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
     assert_eq!(expect_failure(&report).0, FailureCategory::Actor);
 }
 
 #[test]
-fn a_run_without_a_directory_is_refused() {
+fn run_without_an_absolute_directory_is_refused() {
     let mut test_env = ActorTestEnv::new();
     test_env.install_program("agent", "true");
     test_env.run_dir = std::path::PathBuf::new();
@@ -661,18 +672,18 @@ fn a_run_without_a_directory_is_refused() {
         &test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute)),
     );
     assert_eq!(category, FailureCategory::Resource);
-    assert_eq!(message, "a program needs a directory for its run");
+    assert_eq!(message, "a program needs an absolute run directory");
 }
 
-/// An agent with guards: the call is told, the agent ends, and what it would have done next does not happen.
+/// A tool call that the guards deny stops the agent before its next step.
 #[test]
-fn a_call_against_its_guards_ends_an_agent() {
+fn tool_call_against_the_guards_stops_an_agent() {
     const PUSH_SCRIPT: &str = r#"
 echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"cd src && git push -f","description":"tidy up"}}]}}'
 sleep 60
 echo done > after.txt
 "#;
-    for (deny, allow, calls, said) in [
+    for (deny, allow, calls, expected) in [
         (
             "Bash(*git push*)",
             "",
@@ -692,7 +703,7 @@ echo done > after.txt
         ("WebFetch", "bash", Some(1), None),
     ] {
         let test_env = ActorTestEnv::new();
-        let script = if said.is_some() {
+        let script = if expected.is_some() {
             PUSH_SCRIPT
         } else {
             REPORT_DONE_SCRIPT
@@ -709,10 +720,10 @@ echo done > after.txt
             calls,
         };
         let report = test_env.run_actor(&claude, sample_assignment(Phase::Execute));
-        match said {
-            Some(said) => assert_eq!(
+        match expected {
+            Some(expected) => assert_eq!(
                 expect_failure(&report),
-                (FailureCategory::Actor, said.to_owned())
+                (FailureCategory::Actor, expected.to_owned())
             ),
             None => assert_eq!(report.outcome, ReportOutcome::Done),
         }
@@ -720,9 +731,9 @@ echo done > after.txt
     }
 }
 
-/// Also one that is done before anybody could stop it.
+/// Also for an agent that is done before it could be stopped.
 #[test]
-fn calls_are_counted_until_the_last() {
+fn tool_calls_are_counted_to_the_last() {
     let test_env = ActorTestEnv::new();
     let call = REPORT_DONE_SCRIPT.lines().nth(2).unwrap();
     test_env.install_program("claude", &format!("{call}\n{call}{REPORT_DONE_SCRIPT}"));

@@ -1,4 +1,4 @@
-//! What may be defined, and the presets.
+//! Validation of definitions, and the presets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,8 +19,8 @@ fn command_definition(line: CommandLine) -> ActorDefinition {
     }
 }
 
-fn to_strings(given: &[&str]) -> Vec<String> {
-    given.iter().map(|word| (*word).to_owned()).collect()
+fn to_strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 #[track_caller]
@@ -31,7 +31,7 @@ fn assert_refused(line: CommandLine, expected: &str) {
 }
 
 #[test]
-fn guards_that_would_see_nothing_are_refused() {
+fn guards_need_an_output_with_tool_calls() {
     let with_text_output = CommandLine {
         command: to_strings(&["a"]),
         guards: ToolGuards {
@@ -52,35 +52,38 @@ fn guards_that_would_see_nothing_are_refused() {
     }
     assert_refused(
         with_text_output,
-        "`guards` see the calls of agents that tell of them: `output` must not be text",
+        "`guards` need an agent that reports its tool calls: `output` must not be text",
     );
 }
 
 #[test]
 fn invalid_definitions_are_refused() {
-    let command = |given: &[&str]| CommandLine {
-        command: to_strings(given),
+    let command = |words: &[&str]| CommandLine {
+        command: to_strings(words),
         ..CommandLine::default()
     };
     assert_refused(command(&[]), "`command` names no program");
     assert_refused(command(&[" "]), "`command` names no program");
     assert_refused(
         command(&["{sandbox}"]),
-        "`command` starts with `{sandbox}`: the program itself is not replaced",
+        "`command` starts with `{sandbox}`: the program cannot be a placeholder",
     );
     assert_refused(
         command(&["a", "{promt}"]),
-        "`command`: `{promt}` is replaced by nothing: use {prompt}, {session} or {sandbox}",
+        "`command`: unknown placeholder `{promt}`: use {prompt}, {session} or {sandbox}",
     );
     assert_refused(
         command(&["a", "--say={prompt}"]),
-        "`command`: `{prompt}` is replaced only as a word of its own, not within `--say={prompt}`",
+        "`command`: `{prompt}` must be a separate argument, not part of `--say={prompt}`",
     );
     assert_refused(
         command(&["a", "{session}"]),
-        "`command`: `{session}` is known only in `resume`",
+        "`command`: `{session}` can be used only in `resume`",
     );
-    assert_refused(command(&["a", "b\0c"]), "`command` holds a NUL character");
+    assert_refused(
+        command(&["a", "b\0c"]),
+        "`command` contains a NUL character",
+    );
     assert_refused(
         CommandLine {
             strategize: Some(vec![]),
@@ -94,11 +97,11 @@ fn invalid_definitions_are_refused() {
     };
     assert_refused(
         env("A-B"),
-        "`env`: `A-B` is no name of a variable: use letters, digits and `_`",
+        "`env`: `A-B` is not a variable name: use letters, digits and `_`",
     );
     assert_refused(
         env("PLANWRIGHT_STORE"),
-        "`env`: `PLANWRIGHT_STORE` is set by Planwright and cannot be given",
+        "`env`: `PLANWRIGHT_STORE` is set by Planwright and cannot be defined here",
     );
     let writable = |path: &str| CommandLine {
         writable: to_strings(&[path]),
@@ -111,7 +114,9 @@ fn invalid_definitions_are_refused() {
     for everything in ["/", "~", "~/", "/./", "~/a/../.."] {
         assert_refused(
             writable(everything),
-            &format!("`writable`: `{everything}` holds everything: name what is needed in it"),
+            &format!(
+                "`writable`: `{everything}` is too broad: list the paths inside it that are needed"
+            ),
         );
     }
     assert_refused(
@@ -119,7 +124,7 @@ fn invalid_definitions_are_refused() {
             timeout: Some(Span(0)),
             ..command(&["a"])
         },
-        "`timeout` is a length of time greater than zero",
+        "`timeout` must be greater than zero",
     );
 }
 
@@ -137,7 +142,7 @@ fn valid_definitions_are_accepted() {
 }
 
 #[test]
-fn every_preset_can_be_run_and_gives_the_prompt_once() {
+fn every_preset_is_valid_and_passes_the_prompt_once() {
     assert!(all_presets().is_sorted_by_key(|preset| preset.name.to_string()));
     for preset in all_presets() {
         check_definition(preset).unwrap_or_else(|problem| panic!("{}: {problem}", preset.name));
@@ -165,8 +170,8 @@ fn every_preset_can_be_run_and_gives_the_prompt_once() {
 }
 
 #[test]
-fn a_program_is_found_where_the_path_says_and_only_if_it_can_be_started() {
-    let place = tempfile::tempdir().unwrap();
+fn program_is_found_in_the_path_if_it_is_executable() {
+    let directory = tempfile::tempdir().unwrap();
     let program = |directory: &Path, mode: u32| {
         fs::create_dir_all(directory).unwrap();
         let path = directory.join("claude");
@@ -174,19 +179,25 @@ fn a_program_is_found_where_the_path_says_and_only_if_it_can_be_started() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         path
     };
-    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    let (one, two) = (directory.path().join("one"), directory.path().join("two"));
     program(&one, 0o644);
-    let there = program(&two, 0o755);
+    let executable = program(&two, 0o755);
     let path = std::env::join_paths([Path::new("relative"), &one, &two]).unwrap();
     let claude = find_preset("claude").unwrap();
-    assert_eq!(find_installed_program(&claude, &path), Some(there.clone()));
+    assert_eq!(
+        find_installed_program(&claude, &path),
+        Some(executable.clone())
+    );
     assert_eq!(find_installed_program(&claude, one.as_os_str()), None);
 
     let absolute = command_definition(CommandLine {
-        command: vec![there.to_string_lossy().into_owned()],
+        command: vec![executable.to_string_lossy().into_owned()],
         ..CommandLine::default()
     });
-    assert_eq!(find_installed_program(&absolute, "".as_ref()), Some(there));
+    assert_eq!(
+        find_installed_program(&absolute, "".as_ref()),
+        Some(executable)
+    );
     let human = ActorDefinition {
         name: "me".parse().unwrap(),
         description: None,

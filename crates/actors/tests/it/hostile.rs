@@ -1,4 +1,4 @@
-//! Programs that do what no agent should.
+//! Scripts that do what no agent should do.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::actor_test_env::{ActorTestEnv, agent_definition, assert_secret_absent
 use crate::sample_assignments::sample_assignment;
 
 #[test]
-fn a_secret_is_hidden_wherever_it_is_told() {
+fn secret_is_hidden_in_all_output() {
     let mut test_env = ActorTestEnv::new();
     let secret = r#"sk-"quoted"-0123456789"#;
     test_env
@@ -27,7 +27,7 @@ fn a_secret_is_hidden_wherever_it_is_told() {
         "https_proxy".into(),
         "http://me:hunter2hunter2@proxy:1".into(),
     );
-    // In pieces, in JSON, in both outputs, in the report.
+    // Split over writes, in JSON, on both outputs, and in the report.
     test_env.install_program(
         "agent",
         r#"
@@ -68,7 +68,7 @@ fn a_secret_is_hidden_wherever_it_is_told() {
 }
 
 #[test]
-fn a_flood_is_bounded_everywhere() {
+fn flood_of_output_is_limited() {
     let test_env = ActorTestEnv::new();
     test_env.install_program(
         "agent",
@@ -101,7 +101,7 @@ fn a_flood_is_bounded_everywhere() {
             .lines()
             .last()
             .unwrap()
-            .contains("holds no more than 64 MiB")
+            .contains("it is limited to 64 MiB")
     );
     let steps = test_env.reported_steps();
     assert!(steps.len() < 2000, "{}", steps.len());
@@ -109,7 +109,7 @@ fn a_flood_is_bounded_everywhere() {
 }
 
 #[test]
-fn a_run_over_its_time_limit_is_ended() {
+fn run_over_its_time_limit_is_killed() {
     let mut test_env = ActorTestEnv::new();
     test_env.install_program("agent", "echo working; sleep 600 & sleep 600");
     let began = Instant::now();
@@ -130,7 +130,7 @@ fn a_run_over_its_time_limit_is_ended() {
 }
 
 #[test]
-fn a_stopped_run_is_ended_and_its_work_stays() {
+fn stopped_run_is_killed_and_keeps_its_work() {
     let test_env = ActorTestEnv::new();
     test_env.install_program(
         "agent",
@@ -152,7 +152,7 @@ fn a_stopped_run_is_ended_and_its_work_stays() {
     });
     assert_eq!(report.outcome, ReportOutcome::Stopped);
     assert_eq!(test_env.read_file("work.txt"), "half\n");
-    // It is not even started any more.
+    // After a stop request, it is not started at all.
     let again = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
     assert_eq!(again.outcome, ReportOutcome::Stopped);
 }
@@ -167,7 +167,7 @@ fn standard_input_is_empty_unless_configured() {
     let report = test_env.run_actor(&agent_definition(|_| {}), sample_assignment(Phase::Execute));
     assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.summary.as_deref(), Some("got:"));
-    // One that does not read what it is given is none the worse for it.
+    // A program that does not read its input still works.
     test_env.install_program("agent", "exec 0<&-; echo deaf");
     let deaf = agent_definition(|line| line.stdin = ActorStdin::Prompt);
     assert_eq!(
@@ -189,20 +189,20 @@ fn bytes_that_are_not_text_are_replaced() {
 }
 
 #[test]
-fn a_session_that_looks_like_an_option_is_not_used() {
+fn session_that_looks_like_an_option_is_not_used() {
     let test_env = ActorTestEnv::new();
     let reports =
         r#"echo '{"type":"thread.started","thread_id":"--add-dir=/"}'; echo "$@" > argv.txt"#;
     test_env.install_program("codex", reports);
     let codex = find_preset("codex").unwrap();
-    let mut given = sample_assignment(Phase::Execute);
-    assert_eq!(test_env.run_actor(&codex, given.clone()).session, None);
-    given.earlier = Some(EarlierSession {
+    let mut assignment = sample_assignment(Phase::Execute);
+    assert_eq!(test_env.run_actor(&codex, assignment.clone()).session, None);
+    assignment.earlier = Some(EarlierSession {
         session: "--add-dir=/".into(),
         used: Usage::default(),
         lost_runs: Vec::new(),
     });
-    test_env.run_actor(&codex, given);
+    test_env.run_actor(&codex, assignment);
     assert!(!test_env.read_file("argv.txt").contains("add-dir"));
 }
 
@@ -222,7 +222,7 @@ fn escape_sequences_are_stripped_from_reports() {
 }
 
 #[test]
-fn a_confined_program_reaches_what_it_was_given_and_nothing_else() {
+fn confined_program_can_access_only_its_paths() {
     if !sandbox::detect_isolation().confines_files() {
         return;
     }
@@ -278,13 +278,13 @@ fn a_confined_program_reaches_what_it_was_given_and_nothing_else() {
     let Some(RunProgress::Started { isolation }) =
         test_env.reported.lock().unwrap().first().cloned()
     else {
-        panic!("it is not told how it is confined");
+        panic!("the isolation level is not reported");
     };
     assert!(isolation.starts_with("confined"), "{isolation}");
 }
 
 #[test]
-fn an_unconfined_run_is_reported_as_not_confined() {
+fn unconfined_run_is_reported() {
     let test_env = ActorTestEnv::new();
     let outside: PathBuf = test_env.home.join("outside");
     test_env.install_program("agent", "touch \"$HOME/outside\"");

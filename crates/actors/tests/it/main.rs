@@ -1,4 +1,4 @@
-//! The actors from outside: definitions, streams, and real programs that play agents.
+//! Integration tests: definitions, streams, and scripts that act as agents.
 
 #![allow(
     missing_docs,
@@ -13,7 +13,7 @@ mod hostile;
 mod people;
 mod prompts;
 mod sample_assignments;
-// Shared as a file: the crate it lives in brings databases along.
+// Included as a file: its crate depends on databases.
 mod actor_test_env;
 #[path = "../../../testkit/src/script.rs"]
 mod script;

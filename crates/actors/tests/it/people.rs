@@ -1,4 +1,4 @@
-//! Actors that are people.
+//! People as actors.
 
 use plan::Phase;
 use plan::time::Span;
@@ -6,7 +6,7 @@ use planwright_actors::{Actor, Assignment, HumanActor, ReportOutcome, Stop, Work
 
 use crate::sample_assignments::{make_note, sample_assignment};
 
-fn run_human(given: &Assignment) -> planwright_actors::Report {
+fn run_human(assignment: &Assignment) -> planwright_actors::Report {
     let human = HumanActor {
         timeout: Some(Span::from_seconds(60)),
     };
@@ -20,51 +20,47 @@ fn run_human(given: &Assignment) -> planwright_actors::Report {
         stop: Stop::default(),
         on_progress: &|_| {},
     };
-    human.work(given, &workplace)
+    human.work(assignment, &workplace)
 }
 
 #[test]
-fn a_person_is_asked_and_done_once_they_answered() {
-    let mut given = sample_assignment(Phase::Execute);
-    let ReportOutcome::NeedsAnswer {
-        question,
-        timeout: patience,
-    } = run_human(&given).outcome
-    else {
-        panic!("nobody was asked");
+fn person_is_asked_and_done_after_the_answer() {
+    let mut assignment = sample_assignment(Phase::Execute);
+    let ReportOutcome::NeedsAnswer { question, timeout } = run_human(&assignment).outcome else {
+        panic!("no question");
     };
-    assert_eq!(patience, Some(Span::from_seconds(60)));
+    assert_eq!(timeout, Some(Span::from_seconds(60)));
     assert_eq!(
         question,
         format!(
             "Please do this: Make the footer say 2025\nWork in the sandbox (`planwright shell {}`) and \
              answer with what you did when it is done.",
-            given.plan
+            assignment.plan
         )
     );
-    given.answers.push(make_note(&question, "Did it."));
-    let report = run_human(&given);
+    assignment.answers.push(make_note(&question, "Did it."));
+    let report = run_human(&assignment);
     assert_eq!(report.outcome, ReportOutcome::Done);
     assert_eq!(report.summary.as_deref(), Some("Did it."));
 
-    given.answers.clear();
-    given.feedback = vec![make_note("you", "Not like that.")];
-    given.revises = true;
-    let ReportOutcome::NeedsAnswer { question, .. } = run_human(&given).outcome else {
-        panic!("an old answer was taken for a new one");
+    assignment.answers.clear();
+    assignment.feedback = vec![make_note("you", "Not like that.")];
+    assignment.revises = true;
+    let ReportOutcome::NeedsAnswer { question, .. } = run_human(&assignment).outcome else {
+        panic!("an old answer was used");
     };
     assert!(
-        question.ends_with("It was sent back with: Not like that."),
+        question.ends_with("Your result was sent back: Not like that."),
         "{question}"
     );
 
     let ReportOutcome::NeedsAnswer { question, .. } =
         run_human(&sample_assignment(Phase::Strategize)).outcome
     else {
-        panic!("nobody was asked");
+        panic!("no question");
     };
     assert_eq!(
         question,
-        "How shall this be done? Make the footer say 2025\nAnswer with the strategy."
+        "How should this be done? Make the footer say 2025\nAnswer with the strategy."
     );
 }

@@ -1,4 +1,4 @@
-//! Assignments to give.
+//! Assignments for tests.
 
 use std::collections::BTreeMap;
 

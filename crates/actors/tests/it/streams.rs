@@ -1,4 +1,4 @@
-//! Recorded streams, each with what is to be heard in it.
+//! Recorded streams, each with the expected updates and summary.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,7 @@ use plan::actor::ActorOutputFormat;
 use planwright_actors::stream::{AgentStream, StreamUpdate};
 use planwright_actors::{EarlierSession, Usage};
 
-/// A stream as lines of what it says, then what is known at its end.
+/// A stream's updates, one per line, and its summary.
 fn describe_stream(output: ActorOutputFormat, stream: &str) -> String {
     let mut description = String::new();
     let usage = |usage: &Usage| {
@@ -47,10 +47,10 @@ fn describe_stream(output: ActorOutputFormat, stream: &str) -> String {
 }
 
 #[test]
-fn every_recorded_stream_says_what_is_expected() {
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/streams");
+fn every_recorded_stream_is_read_as_expected() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/streams");
     let mut checked = 0;
-    for entry in fs::read_dir(&place).unwrap() {
+    for entry in fs::read_dir(&directory).unwrap() {
         let path = entry.unwrap().path();
         if path.extension() != Some("jsonl".as_ref()) {
             continue;
@@ -64,15 +64,15 @@ fn every_recorded_stream_says_what_is_expected() {
             _ => ActorOutputFormat::Text,
         };
         let expected = fs::read_to_string(path.with_extension("expected")).unwrap();
-        let given = fs::read_to_string(&path).unwrap();
-        assert_eq!(describe_stream(output, &given), expected, "{name}");
+        let stream = fs::read_to_string(&path).unwrap();
+        assert_eq!(describe_stream(output, &stream), expected, "{name}");
         checked += 1;
     }
     assert!(checked >= 10, "only {checked} streams");
 }
 
 #[test]
-fn what_a_step_shows_is_one_clean_short_line() {
+fn step_is_one_short_safe_line() {
     let text = format!("a\\u001b[31mb\\n\\u0007c {}", "x".repeat(10_000));
     let line =
         format!(r#"{{"type":"item.completed","item":{{"type":"agent_message","text":"{text}"}}}}"#);
@@ -86,9 +86,9 @@ fn what_a_step_shows_is_one_clean_short_line() {
     );
 }
 
-/// What a thread used in earlier runs is taken off its total only if it is that thread.
+/// Usage of earlier runs is subtracted only if the thread is the same.
 #[test]
-fn a_new_thread_is_charged_for_its_whole_total() {
+fn new_thread_is_charged_for_its_whole_total() {
     for (thread, expected) in [("t-1", 2_800), ("t-2", 5_000)] {
         let earlier = EarlierSession {
             session: "t-1".to_owned(),

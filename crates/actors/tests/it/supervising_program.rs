@@ -1,4 +1,4 @@
-//! Supervises, as `planwright` does when it is started for that.
+//! A supervising program, like `planwright supervise`.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,9 +1,8 @@
-//! Rules by command, and rules that ask where an actor is to answer: run in a clean checkout of the result,
-//! supervised and confined.
+//! Runs slow rule checks, by command or by an actor, in a clean checkout of the result, supervised and confined.
 //!
-//! What was said of a subject is kept as evidence. Of many who want to know at the same time, one
-//! runs it: the others wait for their turn, and find the evidence. The turn is a lock of the system's,
-//! which ends with whoever holds it; a result is on one host, and so are all who could run a command on it.
+//! The outcome is stored as evidence. If several processes need the same check, one runs it; the others wait
+//! for its lock and then find the evidence. The lock is a file lock, so it ends with its process. A local lock
+//! is enough, because a result exists on one host only.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use actors::{
-    Actor, Assignment, AssignmentLimits, Report, ReportOutcome, RunProgress, SandboxTold, Stop,
+    Actor, Assignment, AssignmentLimits, Report, ReportOutcome, RunProgress, AssignedSandbox, Stop,
     Workplace,
 };
 use plan::actor::{ActorIsolation, ActorKind, CommandLine};
@@ -22,23 +21,21 @@ use plan::ledger::{BudgetAmount, BudgetGrant};
 use plan::{ActorDefinition, Digest, Phase, Plan, Span};
 use sandbox::{CheckRecord, looks_like_permission_error};
 
-use super::{CheckDepth, GateEvaluation, inquiry};
+use super::{CheckDepth, GateEvaluation, question};
 use crate::meter::UsageMeter;
 use crate::{Call, EngineProgress, Lifecycle, LifecycleError, RuleProblem};
 
-/// How long a command may take if its rule does not say.
 const DEFAULT_CHECK_TIMEOUT: Span = Span::from_seconds(600);
 
-/// How many commands run at the same time.
 const MAX_PARALLEL_CHECKS: usize = 2;
 
-/// How often it is looked whether it is one's turn.
+/// How often the lock of a check is tried.
 const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether others left something to judge with.
+/// How often to check whether other plans released budget.
 const BUDGET_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long is waited for a store that is away, try by try.
+/// The pauses between attempts to store evidence.
 const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(400),
@@ -47,19 +44,16 @@ const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(16),
 ];
 
-/// What runs commands as they would be typed.
 const SHELL_PATH: &str = "/bin/sh";
 
-/// Longest command.
 const MAX_COMMAND_BYTES: usize = 16 * 1024;
 
-/// Makes an actor of a definition.
 type RuleActorFactory = dyn Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync;
 
-/// Reads the rules out of a repository's file.
+/// Parses the rules in a repository's `planwright.yaml`.
 type RuleFileParser = fn(&str) -> Result<Vec<RuleDraft>, String>;
 
-/// What judging needs of the program it is part of.
+/// How rule checks are run. Without it, commands stay open and repository rules are not read.
 #[derive(Clone, Default)]
 pub struct RuleCheckConfig {
     pub(super) make_actor: Option<Arc<RuleActorFactory>>,
@@ -69,7 +63,7 @@ pub struct RuleCheckConfig {
 }
 
 impl RuleCheckConfig {
-    /// Whoever runs commands, and whoever reads the rules of repositories.
+    /// `make_actor` creates the actor that runs a command; `read_rules` parses a repository's rules.
     pub fn new(
         make_actor: impl Fn(&ActorDefinition) -> Arc<dyn Actor> + Send + Sync + 'static,
         read_rules: RuleFileParser,
@@ -82,7 +76,7 @@ impl RuleCheckConfig {
         }
     }
 
-    /// With what the person lets commands of rules write and read besides their checkout; paths may begin with `~/`.
+    /// Sets the paths that rule commands may write and read in addition to their checkout. Paths may begin with `~/`.
     #[must_use]
     pub fn with_allowed_paths(mut self, writable: Vec<String>, readable: Vec<String>) -> Self {
         self.writable = writable;
@@ -92,7 +86,7 @@ impl RuleCheckConfig {
 }
 
 impl Lifecycle {
-    /// The engine with inspectors: it runs the commands of rules, and heeds the rules of repositories.
+    /// Lets the engine run rule commands and read the rules of repositories.
     #[must_use]
     pub fn with_rule_checks(mut self, config: RuleCheckConfig) -> Self {
         self.rule_checks = config;
@@ -100,19 +94,19 @@ impl Lifecycle {
     }
 }
 
-/// Is there anything to run?
+/// Checks that a command is not empty and can be run.
 pub(super) fn check_command_text(command: &str) -> Result<(), RuleProblem> {
     let problem = |why: &str| Err(RuleProblem(why.to_owned()));
     match command {
-        blank if blank.trim().is_empty() => problem("its command is empty"),
-        long if long.len() > MAX_COMMAND_BYTES => problem("its command is too long"),
-        odd if odd.contains('\0') => problem("its command has a NUL character in it"),
+        blank if blank.trim().is_empty() => problem("the command is empty"),
+        long if long.len() > MAX_COMMAND_BYTES => problem("the command is too long"),
+        with_nul if with_nul.contains('\0') => problem("the command contains a NUL character"),
         _ => Ok(()),
     }
 }
 
 impl GateEvaluation<'_> {
-    /// What these rules by command say: as somebody found before, or by running them now.
+    /// Returns the outcomes of these rules, from stored evidence or by running them.
     pub(super) fn run_checks(&self, rules: &[&Rule]) -> Result<Vec<RuleOutcome>, LifecycleError> {
         let mut outcomes = Vec::new();
         for chunk in rules.chunks(MAX_PARALLEL_CHECKS) {
@@ -123,6 +117,7 @@ impl GateEvaluation<'_> {
                         .map(|rule| scope.spawn(|| self.run_check(rule)));
                     let running: Vec<_> = running.collect();
                     let joined = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+                    // A check that panicked stays open, so the gate does not pass.
                     let open = |_| Ok(RuleOutcome::Open(PendingVerdictReason::Check));
                     joined.map(|outcome| outcome.unwrap_or_else(open)).collect()
                 });
@@ -142,7 +137,7 @@ impl GateEvaluation<'_> {
         }
         let plan = &self.snapshot.row.plan;
         let request = match &rule.draft.check {
-            // What changes nothing breaks nothing.
+            // Without changes there is nothing to check.
             RuleCheck::Command { .. } if self.gate_subject.tree_changes().is_empty() => {
                 return Ok(RuleOutcome::Held);
             }
@@ -166,19 +161,19 @@ impl GateEvaluation<'_> {
             return Ok(RuleOutcome::Open(PendingVerdictReason::Check));
         };
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
-        let trial_id = format!("{reference:?} {}", self.subject_digest);
-        let trial_id = Digest::hash_bytes(trial_id.as_bytes());
-        let trial = loop {
-            let trial = sandboxes.lock_check_dir(plan.id, trial_id)?;
-            // Somebody else may have had their turn before.
+        let check_name = format!("{reference:?} {}", self.subject_digest);
+        let check_id = Digest::hash_bytes(check_name.as_bytes());
+        let check_dir = loop {
+            let locked = sandboxes.lock_check_dir(plan.id, check_id)?;
+            // Read again after locking: another process may have finished the check.
             if let Some(snapshot) = self.lifecycle.store.read_snapshot(plan.id)?
                 && let Some(known_outcome) =
                     find_known_outcome(&snapshot.evidence, &reference, self.subject_digest)
             {
                 return Ok(known_outcome);
             }
-            match trial {
-                Some(trial) => break trial,
+            match locked {
+                Some(check_dir) => break check_dir,
                 None if self.stop.wait_for_request(TURN_POLL_INTERVAL) => {
                     return Err(LifecycleError::Stopped);
                 }
@@ -186,8 +181,8 @@ impl GateEvaluation<'_> {
             }
         };
         let checkouts = self.visit_changed_resources(|sandbox_key, from, to| {
-            let sandbox = sandboxes.make_check_checkout(&trial, sandbox_key, from, to)?;
-            let sandbox_setups = plan.ways.furnishings.iter();
+            let sandbox = sandboxes.make_check_checkout(&check_dir, sandbox_key, from, to)?;
+            let sandbox_setups = plan.policy.sandbox_setups.iter();
             let mut sandbox_setups =
                 sandbox_setups.filter(|one| one.resource == sandbox_key.resource.name);
             let sandbox_setup = sandbox_setups.next();
@@ -195,7 +190,7 @@ impl GateEvaluation<'_> {
                 .map(|one| one.include.as_slice())
                 .unwrap_or_default();
             sandboxes.copy_ignored_files(sandbox_key, &sandbox, include)?;
-            let checkout = SandboxTold {
+            let checkout = AssignedSandbox {
                 resource: sandbox_key.resource.name.clone(),
                 path: sandbox.path,
             };
@@ -212,7 +207,7 @@ impl GateEvaluation<'_> {
             make_actor: make_actor.as_ref(),
             config: &self.lifecycle.rule_checks,
             stop: &self.stop,
-            run_dir: trial.path.join("run"),
+            run_dir: check_dir.path.join("run"),
             readable: Vec::new(),
             sandboxes: Vec::new(),
         };
@@ -231,7 +226,7 @@ impl GateEvaluation<'_> {
                 BudgetAmount::default(),
             ),
             CheckRequest::Actor { actor, text } => {
-                let question = inquiry::format_question(text, &self.read_changes()?);
+                let question = question::format_question(text, &self.read_changes()?);
                 let _actor_guard = self
                     .actor_lock
                     .lock()
@@ -243,7 +238,7 @@ impl GateEvaluation<'_> {
             }
         };
         if self.stop.is_requested() {
-            // What was cut short says nothing of the result, and took what it took.
+            // A stopped check has no verdict, but its usage is charged.
             if used != BudgetAmount::default() {
                 self.store_evidence(None, used)?;
             }
@@ -256,7 +251,7 @@ impl GateEvaluation<'_> {
             ended: self.lifecycle.store.now().unwrap_or(started_at),
             outcome: outcome.clone(),
         };
-        // What cannot be kept is missed in `log`, and nowhere else.
+        // Best effort: only `log` shows this record.
         let _ = sandboxes.save_check_run(plan.id, &environment.run_dir, &record);
         let verdict = RuleVerdict {
             rule: reference,
@@ -266,8 +261,8 @@ impl GateEvaluation<'_> {
         Ok(outcome)
     }
 
-    /// What an actor may use to judge with; nothing if nothing is left. What is only set aside for others is waited
-    /// for.
+    /// Returns the budget for a check by an actor, or nothing if it is spent. Waits while the rest is only reserved
+    /// by other plans.
     fn wait_for_grant(
         &self,
         actor: &ActorDefinition,
@@ -277,7 +272,7 @@ impl GateEvaluation<'_> {
         loop {
             match self.lifecycle.preview_grant(plan, metering)? {
                 Ok(grant) => return Ok(Some(grant)),
-                Err(over) if over.is_spent() => return Ok(None),
+                Err(shortfall) if shortfall.is_spent() => return Ok(None),
                 Err(_) if self.stop.wait_for_request(BUDGET_POLL_INTERVAL) => {
                     return Err(LifecycleError::Stopped);
                 }
@@ -286,14 +281,15 @@ impl GateEvaluation<'_> {
         }
     }
 
-    /// Keeps what was said, and charges what that took. It was paid for: a store that is away for a moment is waited
-    /// for.
+    /// Stores the verdict and charges the usage. Retries while the store is unavailable, because the check may have
+    /// cost money.
     fn store_evidence(
         &self,
         verdict: Option<&RuleVerdict>,
         used: BudgetAmount,
     ) -> Result<(), LifecycleError> {
         let plan = &self.snapshot.row.plan;
+        // The key makes retries after an unknown commit safe.
         let judge = Call::by(plan::Caller::Worker("judge".to_owned()));
         let call = judge.with_key(format!("judged {}", self.lifecycle.ids.new_command_id()));
         let mut delays = RETRY_DELAYS.into_iter();
@@ -312,7 +308,7 @@ impl GateEvaluation<'_> {
     }
 }
 
-/// Who or what is asked.
+/// How a rule is checked.
 enum CheckRequest<'a> {
     Command {
         command: &'a str,
@@ -324,13 +320,13 @@ enum CheckRequest<'a> {
     },
 }
 
-/// Who judges by a plan's rules that ask, if it is not people.
+/// The actor that answers a plan's `ask` rules. Without one, people do.
 fn find_judging_actor(plan: &Plan) -> Option<&ActorDefinition> {
     let definition = plan.actor_definition(plan.actors.invariant.as_ref()?)?;
     matches!(definition.kind, ActorKind::Command(_)).then_some(definition)
 }
 
-/// What is known of a rule and a subject: also that nobody but a person can tell.
+/// Finds stored evidence, which may also say that only a person can decide.
 fn find_known_outcome(
     evidence: &[RuleEvidence],
     rule: &RuleRef,
@@ -338,13 +334,12 @@ fn find_known_outcome(
 ) -> Option<RuleOutcome> {
     let mut evidence = evidence.iter();
     let found = evidence.find(|one| one.verdict.rule == *rule && one.subject == subject)?;
-    match &found.verdict.outcome {
-        RuleOutcome::Open(PendingVerdictReason::Check) => None,
-        outcome => Some(outcome.clone()),
-    }
+    let outcome = &found.verdict.outcome;
+    let is_known = *outcome != RuleOutcome::Open(PendingVerdictReason::Check);
+    is_known.then(|| outcome.clone())
 }
 
-/// Where one rule is asked.
+/// The checkouts and settings for one check.
 struct CheckEnvironment<'a> {
     plan: &'a Plan,
     rule: &'a Rule,
@@ -353,29 +348,28 @@ struct CheckEnvironment<'a> {
     stop: &'a Stop,
     run_dir: PathBuf,
     readable: Vec<PathBuf>,
-    sandboxes: Vec<SandboxTold>,
+    sandboxes: Vec<AssignedSandbox>,
 }
 
 impl CheckEnvironment<'_> {
-    /// What the command says, once the checkouts are set up. That too is done in here: what an agent wrote
-    /// into a set-up script gets no further than the agent did.
+    /// Sets up the checkouts and runs the command. The set-up is confined too, because an agent may have
+    /// changed its scripts.
     fn run_command_rule(
         &self,
         command: &str,
-        setups: &[(String, SandboxTold)],
+        setups: &[(String, AssignedSandbox)],
         time: Span,
     ) -> RuleOutcome {
         for (setup, sandbox) in setups {
             let report = self.run_shell(setup, std::slice::from_ref(sandbox), time);
             if let RuleOutcome::Failed(why) = outcome_from_report(report) {
-                return RuleOutcome::Failed(format!("its checkout could not be set up: {why}"));
+                return RuleOutcome::Failed(format!("setting up the checkout failed: {why}"));
             }
         }
         outcome_from_report(self.run_shell(command, &self.sandboxes, time))
     }
 
-    /// What an actor says when it is asked, and what that took. It is stopped when nothing is left of what it
-    /// may use.
+    /// Asks an actor for a verdict and returns it with the usage. Stops the actor when its budget is exhausted.
     fn ask_actor(
         &self,
         actor: &ActorDefinition,
@@ -389,7 +383,7 @@ impl CheckEnvironment<'_> {
         let stop = Stop::default();
         let meter = UsageMeter::new(grant, stop.clone());
         let report = std::thread::scope(|scope| {
-            // Ends with whoever holds the other side, also if that panics.
+            // Dropping the guard ends the monitoring thread, also after a panic.
             let (_asking_guard, ended) = channel::<()>();
             let (meter, stop) = (&meter, &stop);
             scope.spawn(move || {
@@ -414,12 +408,12 @@ impl CheckEnvironment<'_> {
             )
         });
         (
-            inquiry::parse_verdict(&report),
+            question::parse_verdict(&report),
             meter.total_usage(report.usage),
         )
     }
 
-    fn run_shell(&self, command: &str, sandboxes: &[SandboxTold], time: Span) -> Report {
+    fn run_shell(&self, command: &str, sandboxes: &[AssignedSandbox], time: Span) -> Report {
         let words = [SHELL_PATH, "-c", command].map(str::to_owned);
         let line = CommandLine {
             command: words.to_vec(),
@@ -467,7 +461,7 @@ impl CheckEnvironment<'_> {
         (self.make_actor)(definition).work(assignment, &workplace)
     }
 
-    fn build_assignment(&self, sandboxes: &[SandboxTold]) -> Assignment {
+    fn build_assignment(&self, sandboxes: &[AssignedSandbox]) -> Assignment {
         Assignment {
             plan: self.plan.id,
             phase: Phase::Execute,
@@ -492,19 +486,18 @@ impl CheckEnvironment<'_> {
     }
 }
 
-/// What a person can do about a command that was kept from something.
-const DENIED_ACCESS_HINT: &str = "\nCommands of rules run confined: they write their checkout and a temporary directory. If this one was \
+const DENIED_ACCESS_HINT: &str = "\nRule commands are confined: they can write only to their checkout and a temporary directory. If this one was \
                             denied access, allow the path: planwright config set sandbox.writable PATHS (or sandbox.readable)";
 
-/// Only an end without an error is a pass, whatever else was reported.
+/// A rule holds only if its command ended without an error.
 fn outcome_from_report(report: Report) -> RuleOutcome {
     match report.outcome {
         ReportOutcome::Done => RuleOutcome::Held,
         ReportOutcome::Failed { message, .. } => {
-            // The shell is ours; what is told is how the rule's own command ended.
+            // The shell is an implementation detail: the message is about the rule's command.
             let rule_message = message
                 .strip_prefix(SHELL_PATH)
-                .map(|end| format!("it{end}"));
+                .map(|rest| format!("it{rest}"));
             let mut rule_message = rule_message.unwrap_or(message);
             if looks_like_permission_error(&rule_message)
                 && sandbox::detect_isolation().confines_files()
@@ -513,9 +506,9 @@ fn outcome_from_report(report: Report) -> RuleOutcome {
             }
             RuleOutcome::Failed(rule_message)
         }
-        ReportOutcome::NeedsAnswer { question, .. } => {
-            RuleOutcome::Failed(format!("it asks instead of judging: {question}"))
-        }
-        ReportOutcome::Stopped => RuleOutcome::Failed("it was stopped".to_owned()),
+        ReportOutcome::NeedsAnswer { question, .. } => RuleOutcome::Failed(format!(
+            "the command asked a question instead of passing or failing: {question}"
+        )),
+        ReportOutcome::Stopped => RuleOutcome::Failed("the command was stopped".to_owned()),
     }
 }

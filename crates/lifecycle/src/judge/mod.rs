@@ -1,22 +1,22 @@
-//! Judging: what the rules in force say about a snapshot of plan and rules.
+//! Checks the rules of a gate against a snapshot of the plan.
 //!
-//! Happens outside of any transaction. The judgement names what it was made on, and `decide` takes
-//! it only while that is still so; here is only the asking. A new kind of check is a new variant of
-//! [`Check`] and thereby a compile error in this file.
+//! Runs outside of any transaction. The judgement records the versions it is based on, and `decide` refuses
+//! it as stale if they have changed. A new kind of check is a new variant of [`RuleCheck`], which fails to
+//! compile here until it is handled.
 //!
-//! Expressions and paths are cheap and judged each time. What a command said of a subject is kept, and
-//! nobody runs it again on the same.
+//! Expressions and paths are cheap and evaluated each time. The outcome of a command is stored as evidence,
+//! and the command is not run again on the same subject.
 
 mod check;
 mod expr;
-mod inquiry;
-mod matter;
 mod paths;
+mod question;
+mod subject;
 mod targets;
 
 pub use check::RuleCheckConfig;
-pub(crate) use matter::GateSubject;
 pub use paths::unmatched_globs;
+pub(crate) use subject::GateSubject;
 
 use std::sync::{Mutex, OnceLock};
 
@@ -29,21 +29,21 @@ use store::{CommitOutcome, PlanSnapshot};
 
 use crate::submit::CommandTarget;
 use crate::{Call, Lifecycle, LifecycleError, RuleProblem};
-use matter::PathChangeList;
+use subject::PathChangeList;
 
-/// How often plan or rules may change under a judgement before the caller is told.
+/// How often a stale judgement is repeated before the caller gets the refusal.
 const MAX_JUDGE_ATTEMPTS: u32 = 64;
 
-/// How far judging goes.
+/// Whether slow checks are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckDepth {
-    /// Whatever takes time is left for later.
+    /// Use stored evidence only. Slow checks without evidence stay open.
     StoredEvidence,
-    /// Checks are run where nobody knows what they say.
+    /// Run slow checks that have no stored evidence.
     RunChecks,
 }
 
-/// One judging: everything that rules are asked about.
+/// The evaluation of one gate.
 struct GateEvaluation<'a> {
     lifecycle: &'a Lifecycle,
     snapshot: &'a PlanSnapshot,
@@ -51,16 +51,15 @@ struct GateEvaluation<'a> {
     gate_subject: GateSubject<'a>,
     subject_digest: Digest,
     depth: CheckDepth,
-    /// The recorded changes that were looked at, as far as more of them may come.
+    /// Digest of the entries in open changesets, if they were read. Detects entries recorded later.
     recorded_digest: OnceLock<Digest>,
-    /// Held by whoever has an actor judge: each may use all that is left, so that one comes after the other.
+    /// Serializes checks by an actor: each may use the whole remaining budget.
     actor_lock: Mutex<()>,
-    /// Asked to stop?
     stop: Stop,
 }
 
 impl Lifecycle {
-    /// Judges a plan at a gate and submits the command with the judgement; again if plan or rules
+    /// Judges a plan at a gate and submits the command with the judgement. Retries if the plan or the rules
     /// changed in between.
     pub(crate) fn submit_judged(
         &self,
@@ -85,6 +84,7 @@ impl Lifecycle {
                 &CommandTarget::for_plan(&snapshot.row.plan),
                 call,
             ) {
+                // The plan, the rules or a target changed while the checks ran. Judge again.
                 Err(LifecycleError::Refused(Refusal::JudgementStale { .. }))
                     if attempts < MAX_JUDGE_ATTEMPTS => {}
                 settled => return settled,
@@ -92,7 +92,7 @@ impl Lifecycle {
         }
     }
 
-    /// What every rule in force at the gate says.
+    /// Evaluates all rules in force at the gate.
     pub(crate) fn judge_gate(
         &self,
         snapshot: &PlanSnapshot,
@@ -106,7 +106,7 @@ impl Lifecycle {
             GateSubject::Merged(moves, _) => self.read_targets_for_moves(plan, moves)?,
             GateSubject::Plan | GateSubject::StoredResult | GateSubject::Result(_) => {
                 match self.read_targets(plan, gate) {
-                    // Whoever only looks sees what there is to see from here.
+                    // A diagnosis also works if the targets are on another host.
                     Err(LifecycleError::WaitingForHost { .. })
                         if depth == CheckDepth::StoredEvidence =>
                     {
@@ -151,7 +151,7 @@ impl Lifecycle {
         })
     }
 
-    /// Keeps what a check said, so that nobody has to run it again, and charges what it used.
+    /// Stores the verdict of a check, so that it is not run again, and charges its usage.
     fn submit_evidence(
         &self,
         plan: &Plan,
@@ -172,7 +172,7 @@ impl Lifecycle {
 }
 
 impl GateEvaluation<'_> {
-    /// What each rule says, in their order. Those that take time are asked at the same time.
+    /// Evaluates the rules and returns their outcomes in the same order. Slow checks run in parallel.
     fn evaluate_rules(&self, rules: &[&Rule]) -> Result<Vec<RuleOutcome>, LifecycleError> {
         let needs_changes = rules.iter().any(|rule| match &rule.draft.check {
             RuleCheck::Expr(source) => expr::is_about_changes(source),
@@ -183,7 +183,7 @@ impl GateEvaluation<'_> {
             true => self.read_changes()?,
             false => PathChangeList::default(),
         };
-        let mut judged: Vec<Option<RuleOutcome>> = Vec::new();
+        let mut fast_outcomes: Vec<Option<RuleOutcome>> = Vec::new();
         let expressions = rules.iter().filter_map(|rule| match &rule.draft.check {
             RuleCheck::Expr(source) => Some(source.as_str()),
             RuleCheck::Allow(_)
@@ -202,21 +202,24 @@ impl GateEvaluation<'_> {
                 RuleCheck::Ask(_) => self.find_ruling(rule),
                 RuleCheck::Command { .. } => None,
             };
-            judged.push(outcome);
+            fast_outcomes.push(outcome);
         }
-        let slow_rules = rules.iter().zip(&judged).filter(|(_, said)| said.is_none());
+        let slow_rules = rules
+            .iter()
+            .zip(&fast_outcomes)
+            .filter(|(_, outcome)| outcome.is_none());
         let slow_rules: Vec<&Rule> = slow_rules.map(|(rule, _)| *rule).collect();
-        let mut checked = self.run_checks(&slow_rules)?.into_iter();
-        let outcomes = judged
+        let mut slow_outcomes = self.run_checks(&slow_rules)?.into_iter();
+        let outcomes = fast_outcomes
             .into_iter()
-            .map(|outcome| outcome.or_else(|| checked.next()));
+            .map(|outcome| outcome.or_else(|| slow_outcomes.next()));
         Ok(outcomes
-            .map(|said| said.unwrap_or(RuleOutcome::Open(PendingVerdictReason::Check)))
+            .map(|outcome| outcome.unwrap_or(RuleOutcome::Open(PendingVerdictReason::Check)))
             .collect())
     }
 
-    /// What a person said of a rule that asks. A signature that outlives a merge does so with what was
-    /// signed of the rules.
+    /// Finds a person's ruling on an `ask` rule. If the approval survives a merge, so do the rulings on the
+    /// unmerged result.
     fn find_ruling(&self, rule: &Rule) -> Option<RuleOutcome> {
         let plan = &self.snapshot.row.plan;
         let mut subject_digests = vec![self.subject_digest];
@@ -237,14 +240,14 @@ impl GateEvaluation<'_> {
     }
 }
 
-/// Can this rule be judged? Found out when it is added, not when it first matters.
+/// Checks that a rule can be evaluated. Called when it is added, so that errors do not surface at a gate.
 pub fn check_rule(draft: &RuleDraft) -> Result<(), LifecycleError> {
     let checked = match &draft.check {
         RuleCheck::Expr(source) => expr::check_expression(source).and_then(|()| {
             let early = draft.at.iter().find(|gate| !gate.has_result());
             match early {
                 Some(gate) if expr::is_about_changes(source) => Err(RuleProblem(format!(
-                    "at the {gate} gate nothing has changed yet; judge it at result or apply"
+                    "at the {gate} gate nothing has changed yet; check it at result or apply"
                 ))),
                 Some(_) | None => Ok(()),
             }
@@ -252,7 +255,7 @@ pub fn check_rule(draft: &RuleDraft) -> Result<(), LifecycleError> {
         RuleCheck::Allow(globs) | RuleCheck::Forbid(globs) => paths::check_globs(globs),
         RuleCheck::Command { command, .. } => check::check_command_text(command),
         RuleCheck::Ask(text) if text.trim().is_empty() => {
-            Err(RuleProblem("it asks nothing".to_owned()))
+            Err(RuleProblem("the question is empty".to_owned()))
         }
         RuleCheck::Ask(_) => Ok(()),
     };
@@ -261,7 +264,7 @@ pub fn check_rule(draft: &RuleDraft) -> Result<(), LifecycleError> {
     })
 }
 
-/// Where a check is judged if nobody says: wherever it has something to judge.
+/// The gates of a rule that names none: those where there is something to check.
 pub fn default_gates(check: &RuleCheck) -> Vec<Gate> {
     match check {
         RuleCheck::Expr(source) if expr::is_about_changes(source) => Gate::ALL

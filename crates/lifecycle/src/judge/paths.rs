@@ -1,7 +1,7 @@
-//! Rules by path: globs that every change must match, or none.
+//! Path rules: globs that every changed path must match (`allow`) or must not match (`forbid`).
 //!
-//! A glob without a slash matches a name at any depth, and a directory stands for all that is in it, as in
-//! a `.gitignore`. A rename counts for where it comes from, too.
+//! As in a `.gitignore`, a glob without a slash matches a name at any depth, and a directory includes its
+//! content. A rename counts with both of its paths.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,35 +11,33 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use plan::changeset::TreePath;
 use plan::judgement::RuleOutcome;
 
-use super::matter::{PathChange, PathChangeList};
+use super::subject::{PathChange, PathChangeList};
 use crate::RuleProblem;
 
-/// Most globs of a rule, and longest.
 const MAX_GLOBS: usize = 256;
 const MAX_GLOB_BYTES: usize = 1024;
 
-/// How many paths are named.
+/// How many paths a failure lists.
 const MAX_NAMED_PATHS: usize = 10;
 
-/// Can these be judged?
 pub(super) fn check_globs(globs: &[String]) -> Result<(), RuleProblem> {
     if globs.is_empty() {
-        return Err(RuleProblem("it names no path".to_owned()));
+        return Err(RuleProblem("it lists no paths".to_owned()));
     }
     compile_globs(globs).map(drop)
 }
 
-/// Does every change match one of these?
+/// Checks that every changed path matches one of the globs.
 pub(super) fn judge_allowed(globs: &[String], changes: &PathChangeList) -> RuleOutcome {
     judge_paths(globs, changes, "not allowed", |matches| !matches)
 }
 
-/// Does no change match any of these?
+/// Checks that no changed path matches any of the globs.
 pub(super) fn judge_forbidden(globs: &[String], changes: &PathChangeList) -> RuleOutcome {
     judge_paths(globs, changes, "forbidden", |matches| matches)
 }
 
-/// Those of these globs that match nothing of what is there.
+/// Returns the globs that match no existing path, to warn about typos.
 pub fn unmatched_globs<'a>(globs: &'a [String], existing_paths: &[TreePath]) -> Vec<&'a str> {
     let is_unmatched = |glob: &&String| {
         let compiled = compile_globs(std::slice::from_ref(*glob));
@@ -96,12 +94,12 @@ fn as_path(path: &TreePath) -> &Path {
 
 fn compile_globs(globs: &[String]) -> Result<GlobSet, RuleProblem> {
     if globs.len() > MAX_GLOBS {
-        return Err(RuleProblem(format!("it names more than {MAX_GLOBS} globs")));
+        return Err(RuleProblem(format!("it lists more than {MAX_GLOBS} globs")));
     }
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        for form in expand_glob(glob)? {
-            let built = GlobBuilder::new(&form).literal_separator(true).build();
+        for pattern in expand_glob(glob)? {
+            let built = GlobBuilder::new(&pattern).literal_separator(true).build();
             let built =
                 built.map_err(|error| RuleProblem(format!("`{glob}`: {}", error.kind())))?;
             set.add(built);
@@ -111,25 +109,25 @@ fn compile_globs(globs: &[String]) -> Result<GlobSet, RuleProblem> {
         .map_err(|error| RuleProblem(format!("{}", error.kind())))
 }
 
-/// What a glob stands for: itself wherever it may be, and everything below.
+/// Expands a glob to two patterns: the path itself, at any depth if it has no slash, and everything below it.
 fn expand_glob(glob: &str) -> Result<[String; 2], RuleProblem> {
     let problem = |why: &str| Err(RuleProblem(format!("`{glob}` {why}")));
     if glob.len() > MAX_GLOB_BYTES {
         return problem("is too long");
     }
     if glob.starts_with('!') {
-        return problem("begins with `!`; say what is allowed with --allow instead");
+        return problem("begins with `!`; list the allowed paths with --allow instead");
     }
     let anchored = glob.strip_prefix('/').or(glob.strip_prefix("./"));
     let bare = anchored.unwrap_or(glob).trim_end_matches('/');
     if bare.is_empty() || bare.split('/').any(|part| part == "..") {
-        return problem("is no path of a repository");
+        return problem("is not a path in a repository");
     }
-    let place = match anchored.is_none() && !bare.contains('/') {
+    let pattern = match anchored.is_none() && !bare.contains('/') {
         true => format!("**/{bare}"),
         false => bare.to_owned(),
     };
-    Ok([format!("{place}/**"), place])
+    Ok([format!("{pattern}/**"), pattern])
 }
 
 #[cfg(test)]
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_match_as_people_expect() {
+    fn globs_match_like_a_gitignore() {
         for (glob, path) in [
             ("docs/**", "docs/a/b.md"),
             ("docs", "docs/a.md"),
@@ -198,28 +196,28 @@ mod tests {
 
     #[test]
     fn a_glob_that_matches_nothing_is_found() {
-        let there =
+        let existing =
             ["docs/a.md", "src/deep/b.rs"].map(|path| TreePath::new(path.as_bytes()).unwrap());
         let globs = ["docs", "*.rs", "doc/**", "src/*.rs"].map(str::to_owned);
-        assert_eq!(unmatched_globs(&globs, &there), ["doc/**", "src/*.rs"]);
+        assert_eq!(unmatched_globs(&globs, &existing), ["doc/**", "src/*.rs"]);
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_not_all_of_it() {
+    fn a_failure_lists_some_of_the_paths() {
         let many = (0..13)
             .map(|n| make_change(&format!("src/{n}"), None))
             .collect();
         let RuleOutcome::Failed(message) =
             judge_forbidden(&["src".to_owned()], &PathChangeList(many))
         else {
-            panic!("all of them are forbidden");
+            panic!("all paths are forbidden");
         };
         assert!(message.starts_with("forbidden: src/0, src/1"), "{message}");
         assert!(message.ends_with("src/9 and 3 more"), "{message}");
     }
 
     #[test]
-    fn what_is_no_glob_is_refused_when_it_is_added() {
+    fn invalid_globs_are_refused() {
         for bad in ["", "/", "../x", "a/../b", "[z-a]", "{a", "!docs"] {
             assert!(check_globs(&[bad.to_owned()]).is_err(), "{bad}");
         }

@@ -1,14 +1,13 @@
-//! The plan's targets: what they are at, and the rules in their own `planwright.yaml`.
+//! Reads the plan's targets: their current commits, and the rules in their `planwright.yaml`.
 //!
-//! Read from the commit that the target is at: what somebody changed in a sandbox is not a rule. A landing
-//! reads them from the very commit that it lands on or, for a new branch, starts from, and git refuses it if
-//! the target is no longer there. Rules that a person has in their working tree at use, and has not committed
-//! there, are frozen into the plan.
+//! Rules come from the target's commit, so an agent cannot change them in its sandbox. A landing reads them
+//! from the commit it lands on (or, for a new branch, starts from), and git refuses to move the target if it
+//! is no longer there. Uncommitted rules in a person's working tree are frozen into the plan at use.
 
 use plan::invariant::{Gate, REPOSITORY_CONFIG_FILE, Rule, RuleDraft, RuleScope};
 use plan::judgement::PlanTargets;
 use plan::stage::RefMove;
-use plan::ways::WorkingTreeRules;
+use plan::repository_policy::WorkingTreeRules;
 use plan::{Plan, QualifiedName, ResourceCommit};
 use sandbox::{LocalResource, ObjectId, ResourceLocation};
 
@@ -16,11 +15,10 @@ use super::check_rule;
 use crate::perform::parse_object_id;
 use crate::{Lifecycle, LifecycleError};
 
-/// What the full names of branches begin with.
 const BRANCH_PREFIX: &str = "refs/heads/";
 
 impl Lifecycle {
-    /// The targets as they are now. Without hands nobody can look; then nobody can land, either.
+    /// Reads the current targets. Returns none without a local host, which cannot land anyway.
     pub(crate) fn read_targets(
         &self,
         plan: &Plan,
@@ -39,7 +37,7 @@ impl Lifecycle {
                     targets.tips.extend(tip);
                     targets.rules.extend(rules);
                 }
-                // Work on what is gone fails for that reason, and says so.
+                // A missing resource does not close an early gate: the work fails with that reason.
                 Err(
                     LifecycleError::Sandbox(_)
                     | LifecycleError::ResourceGone { .. }
@@ -51,7 +49,7 @@ impl Lifecycle {
         Ok(targets)
     }
 
-    /// The targets as these moves would find them.
+    /// Reads the targets as these moves expect them.
     pub(super) fn read_targets_for_moves(
         &self,
         plan: &Plan,
@@ -64,8 +62,8 @@ impl Lifecycle {
         for step in moves {
             let location = self.locate_resource_named(plan, &step.resource)?;
             let (tip, rules) = match &location.location {
-                // A working tree is merged with as it is, which may be a snapshot that nobody committed:
-                // what is not committed is no rule. Those of the branch it would have landed on hold.
+                // An uncommitted landing merges with a snapshot of the working tree, whose rules are not
+                // committed. The rules of the target branch apply.
                 ResourceLocation::Git { .. } if !step.target.starts_with(BRANCH_PREFIX) => {
                     self.read_target(&location)?
                 }
@@ -90,7 +88,7 @@ impl Lifecycle {
                 let tip = sandboxes.read_tip(location)?;
                 self.read_target_at(location, &tip)
             }
-            // A directory has no commits; its file is read as it is.
+            // A directory has no commits, so its current file applies.
             ResourceLocation::Dir { .. } => Ok((None, self.read_rules_at(location, None)?)),
         }
     }
@@ -107,7 +105,7 @@ impl Lifecycle {
         Ok((Some(base), self.read_rules_at(location, Some(commit))?))
     }
 
-    /// The rules in a commit's own file.
+    /// Reads the rules in a commit's `planwright.yaml`, or in the current file of a directory.
     fn read_rules_at(
         &self,
         location: &LocalResource,
@@ -126,8 +124,8 @@ impl Lifecycle {
         Ok(rules.collect())
     }
 
-    /// The rules in the working trees of these projects that the commits they land on do not have in the same
-    /// words. A plan that is made now keeps them: whoever wrote a rule and has not committed it means it.
+    /// Reads the rules in these projects' working trees that differ from those at the target. A new plan keeps
+    /// them, because a rule that is written but not yet committed is meant to apply.
     pub(crate) fn read_uncommitted_rules(
         &self,
         projects: &[QualifiedName],
@@ -135,12 +133,12 @@ impl Lifecycle {
         if projects.is_empty() || self.local_host.is_none() {
             return Ok(Vec::new());
         }
-        // On another host its own file counts; what is wrong otherwise is said by the use itself.
+        // On another host, its own file applies. Other errors are reported by the use itself.
         let locations = self.locate_project_resources(projects).unwrap_or_default();
         let mut frozen = Vec::new();
         for location in &locations {
             let ResourceLocation::Git { .. } = &location.location else {
-                // The file of a directory is read as it is, whenever it matters.
+                // The file of a directory is read at each gate.
                 continue;
             };
             let sandboxes = &self.local_host()?.sandboxes;
@@ -149,7 +147,7 @@ impl Lifecycle {
             if rules.is_empty() {
                 continue;
             }
-            // Rules that cannot be read there are not those of the working tree.
+            // If the committed rules cannot be read, all rules of the working tree count as new.
             let tip = sandboxes.read_tip(location).map_err(LifecycleError::from);
             let committed = tip.and_then(|tip| self.read_rules_at(location, Some(&tip)));
             let committed = committed.unwrap_or_default();
@@ -164,7 +162,7 @@ impl Lifecycle {
         Ok(frozen)
     }
 
-    /// The rules that a file says, each of which can be judged.
+    /// Parses the rules in a file and checks that each can be evaluated.
     fn parse_rule_drafts(
         &self,
         location: &LocalResource,
@@ -177,7 +175,7 @@ impl Lifecycle {
         let problem = |why: String| {
             let path = location.location.path().display();
             LifecycleError::UnreadableRules(format!(
-                "{REPOSITORY_CONFIG_FILE} of {path}{at_commit} cannot be used: {why}"
+                "{REPOSITORY_CONFIG_FILE} in {path}{at_commit} is invalid: {why}"
             ))
         };
         let text = String::from_utf8(text).map_err(|_| problem("it is not UTF-8".to_owned()))?;

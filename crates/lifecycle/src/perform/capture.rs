@@ -1,7 +1,7 @@
-//! Capturing the sandboxes of an execute that ends.
+//! Captures the sandboxes when execute ends.
 //!
-//! May be repeated: a checkpoint of the same files is the same commit, and the entries are stored by
-//! the commit that hands the result in.
+//! Idempotent: the same files always give the same checkpoint commit, and the entries are stored in the
+//! same transaction as the result.
 
 use plan::changeset::{Node, TreePath};
 use plan::command::CapturedNodeChanges;
@@ -12,17 +12,17 @@ use sandbox::{IgnoredFiles, SandboxError, SandboxKey};
 use super::enter::parse_object_id;
 use crate::{Lifecycle, LifecycleError};
 
-/// What a person may let pass in a result that is handed in.
+/// Problems in a result that a person accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SubmitExceptions {
-    /// That nothing changed.
+    /// Accept a result without changes.
     pub empty_result: bool,
-    /// That conflict markers are left in it.
+    /// Accept remaining conflict markers.
     pub conflict_markers: bool,
 }
 
 impl Lifecycle {
-    /// What the sandboxes hold, where this holder has any; the result gets their trees.
+    /// Captures the sandboxes if this holder is executing in any, and adds their trees to the result.
     pub(crate) fn capture_if_held(
         &self,
         plan_id: PlanId,
@@ -35,7 +35,7 @@ impl Lifecycle {
             return Ok(uncaptured());
         }
         let plan = self.get_plan(plan_id)?.plan;
-        // Whoever may not hand in a result is told so by the decision.
+        // If the caller may not submit a result, the decision refuses it.
         let is_executing = plan.phase() == Phase::Execute && plan.is_held_by(epoch);
         if !is_executing || plan.resources.is_empty() {
             return Ok(uncaptured());
@@ -104,7 +104,7 @@ impl Lifecycle {
     }
 }
 
-/// A path that was in conflict and still has its markers is not a result.
+/// Refuses a result whose conflicts are not resolved.
 fn refuse_conflict_markers(paths: Vec<TreePath>) -> Result<(), LifecycleError> {
     if paths.is_empty() {
         return Ok(());
@@ -115,7 +115,6 @@ fn refuse_conflict_markers(paths: Vec<TreePath>) -> Result<(), LifecycleError> {
     }))
 }
 
-/// What is recorded of ignored files.
 pub(super) fn summarize_ignored(ignored: &IgnoredFiles) -> IgnoredPaths {
     IgnoredPaths {
         forced: PathSummary::from_paths(&ignored.force_added),

@@ -1,7 +1,7 @@
-//! Making the sandboxes of a claim: the first effect of every claim in strategize and execute.
+//! Prepares the sandboxes of a claim: the first effect of every claim in strategize and execute.
 //!
-//! May be repeated: a holder that has its sandbox gets the same one, and what has to be done in it
-//! first (`Plan::entrance`) is taken back only by the commit that says it was done.
+//! Idempotent: a holder gets the sandbox it already has. The pending preparation (`Plan::entrance`) is
+//! cleared only by the commit that records it as done, so a crash repeats it.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -18,24 +18,23 @@ use sandbox::{
 
 use crate::{Call, Claim, EngineProgress, Lifecycle, LifecycleError};
 
-/// How long making a sandbox ready may take.
+/// How long a set-up command may run.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How often it is looked meanwhile whether the claim still holds.
+/// How often the claim is checked while a set-up command runs.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A sandbox of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnteredSandbox {
-    /// The plan's resource.
+    /// The name of the plan's resource.
     pub resource: String,
-    /// The files to work on.
+    /// The working tree.
     pub path: PathBuf,
 }
 
 impl Lifecycle {
-    /// Makes a claim's sandboxes. If that fails the plan halts with the reason: a claim without a
-    /// sandbox is no place to work.
+    /// Prepares a claim's sandboxes. If that fails, fails the phase with the reason, because work
+    /// without a sandbox is impossible.
     pub(crate) fn prepare_sandboxes(
         &self,
         mut claim: Claim,
@@ -50,20 +49,20 @@ impl Lifecycle {
             self.enter_sandboxes(plan, epoch, &call.follow_up())
         });
         match entered {
-            Ok((plan, sandboxes, holds)) => {
+            Ok((plan, sandboxes, locks)) => {
                 claim.outcome.plan = plan;
                 claim.sandboxes = sandboxes;
-                claim.sandbox_holds = holds;
+                claim.sandbox_locks = locks;
                 Ok(claim)
             }
             Err(LifecycleError::Stopped) => {
-                // Whoever took the plan away meanwhile is told of here, too.
+                // Also refuses if another holder has taken over the plan in the meantime.
                 self.release_lease(plan.id, epoch, &call.follow_up())?;
                 Err(LifecycleError::Stopped)
             }
             Err(error) => {
                 let category = categorize_failure(&error);
-                // If even this fails, the lease runs out and the plan is reclaimed.
+                // If this fails too, the lease expires and the plan is reclaimed.
                 let _ = self.fail_work(
                     plan.id,
                     epoch,
@@ -76,8 +75,8 @@ impl Lifecycle {
         }
     }
 
-    /// Can a plan be worked on from here? Asked before it is claimed, so that a plan whose resources
-    /// are elsewhere stays claimable there. What is gone is for the claim to say.
+    /// Checks that a plan's resources are on this host. Runs before a claim, so that a plan on another
+    /// host stays claimable there. Missing resources are reported by the claim itself.
     pub(crate) fn check_resources_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
         match self.locate_resources(plan) {
             Err(error @ (LifecycleError::WaitingForHost { .. } | LifecycleError::NoLocalHost)) => {
@@ -87,8 +86,8 @@ impl Lifecycle {
         }
     }
 
-    /// Are the resources of a plan where its projects say? Asked before it is moved, so that it is not sent
-    /// to work on what is gone. Of what lies on another host nobody knows here.
+    /// Checks that a plan's resources exist where its projects say, so that no work is queued on missing
+    /// ones. Skips resources on other hosts.
     pub fn check_resource_paths(&self, plan: &Plan) -> Result<(), LifecycleError> {
         let Some(local_host) = &self.local_host else {
             return Ok(());
@@ -103,7 +102,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The same of a plan that is not known yet.
+    /// Like [`Self::check_resources_reachable`], by plan id. A missing plan passes.
     pub(crate) fn check_plan_reachable(&self, plan_id: plan::PlanId) -> Result<(), LifecycleError> {
         match self.store.read_plan(plan_id)? {
             Some(row) if !row.plan.resources.is_empty() => {
@@ -119,17 +118,15 @@ impl Lifecycle {
         epoch: Epoch,
         call: &Call,
     ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<SharedLock>), LifecycleError> {
-        let (mut sandboxes, mut holds) = (Vec::new(), Vec::new());
+        let (mut sandboxes, mut locks) = (Vec::new(), Vec::new());
         let mut bases = Vec::new();
         for location in self.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
             };
-            let OccupiedSandbox {
-                sandbox,
-                lock: hold,
-            } = self.enter_sandbox(plan, epoch, &sandbox_key, call)?;
+            let OccupiedSandbox { sandbox, lock } =
+                self.enter_sandbox(plan, epoch, &sandbox_key, call)?;
             bases.push(ResourceCommit {
                 resource: location.name.clone(),
                 commit: sandbox.base.to_string(),
@@ -138,13 +135,13 @@ impl Lifecycle {
                 resource: location.name,
                 path: sandbox.path,
             });
-            holds.push(hold);
+            locks.push(lock);
         }
-        if plan.bases == bases && plan.entrance.is_default() {
-            return Ok((plan.clone(), sandboxes, holds));
+        if plan.bases == bases && plan.sandbox_preparation.is_default() {
+            return Ok((plan.clone(), sandboxes, locks));
         }
         let done = self.submit_for_plan(plan.id, Command::RecordBases { epoch, bases }, call)?;
-        Ok((done.plan, sandboxes, holds))
+        Ok((done.plan, sandboxes, locks))
     }
 
     fn enter_sandbox(
@@ -159,22 +156,20 @@ impl Lifecycle {
             Some(commit) => parse_object_id(commit)?,
             None => sandboxes.read_tip(sandbox_key.resource)?,
         };
-        let start = match plan.entrance.start {
+        let start = match plan.sandbox_preparation.start {
             SandboxStartPoint::Continue => sandbox::SandboxEntryMode::Continue,
             SandboxStartPoint::Base => sandbox::SandboxEntryMode::ResetToBase,
             SandboxStartPoint::Afresh => sandbox::SandboxEntryMode::NewDirectory,
         };
         if start == sandbox::SandboxEntryMode::Continue {
-            // A plan that began with a result has it in its sandbox.
+            // An undo or remainder plan starts with a result, which its sandbox must contain.
             if let Some(tree) = result_tree(plan, &sandbox_key.resource.name) {
                 sandboxes.seed_checkpoint(sandbox_key, epoch, &base, &parse_object_id(tree)?)?;
             }
         }
-        let OccupiedSandbox {
-            mut sandbox,
-            lock: hold,
-        } = sandboxes.enter_sandbox(sandbox_key, epoch, &base, start)?;
-        let mut sandbox_setups = plan.ways.furnishings.iter();
+        let OccupiedSandbox { mut sandbox, lock } =
+            sandboxes.enter_sandbox(sandbox_key, epoch, &base, start)?;
+        let mut sandbox_setups = plan.policy.sandbox_setups.iter();
         let sandbox_setup = sandbox_setups.find(|one| one.resource == sandbox_key.resource.name);
         let is_new = sandbox.creator_epoch == epoch;
         let mut has_ignored = !is_new;
@@ -195,7 +190,7 @@ impl Lifecycle {
             let is_wanted = self.make_wanted_check(plan.id, epoch, call);
             sandboxes.run_set_up(sandbox_key, &sandbox, command, SETUP_TIMEOUT, &is_wanted)?;
         }
-        // Before the agent works: what is ignored and there by now is not its work.
+        // Ignored files that exist before the agent starts are not part of its work.
         if has_ignored {
             let condition = if is_new || !was_set_up {
                 SandboxCondition::BeforeAnyAgent
@@ -206,21 +201,17 @@ impl Lifecycle {
             };
             sandboxes.protect_ignored_files(sandbox_key, &sandbox, condition)?;
         }
-        if plan.entrance.catch_up {
+        if plan.sandbox_preparation.catch_up {
             let tip = sandboxes.read_tip(sandbox_key.resource)?;
             sandbox = sandboxes.merge_target_into_sandbox(sandbox_key, epoch, &tip)?;
         }
-        if !plan.entrance.dropped.is_empty() {
-            sandboxes.revert_paths(sandbox_key, epoch, &plan.entrance.dropped)?;
+        if !plan.sandbox_preparation.dropped.is_empty() {
+            sandboxes.revert_paths(sandbox_key, epoch, &plan.sandbox_preparation.dropped)?;
         }
-        Ok(OccupiedSandbox {
-            sandbox,
-            lock: hold,
-        })
+        Ok(OccupiedSandbox { sandbox, lock })
     }
 
-    /// Asks whether work that takes its time is still wanted: nobody asked to stop, nobody took the plan
-    /// away.
+    /// Returns a check for slow steps: false once a stop is requested or the lease is lost.
     fn make_wanted_check<'a>(
         &'a self,
         plan_id: PlanId,
@@ -238,13 +229,13 @@ impl Lifecycle {
             checked_at.set(Instant::now());
             match self.store.read_plan(plan_id) {
                 Ok(row) => row.is_some_and(|row| row.plan.is_held_by(epoch)),
-                // A store that cannot be read says neither.
+                // If the store is unavailable, keep going: the lease may still be valid.
                 Err(_) => true,
             }
         }
     }
 
-    /// What a person has not committed in the resources of these projects, as bases of a new plan.
+    /// Snapshots the uncommitted changes in these projects' resources, as bases of a new plan.
     pub(crate) fn snapshot_uncommitted(
         &self,
         plan_id: plan::PlanId,
@@ -267,7 +258,7 @@ impl Lifecycle {
         Ok(bases)
     }
 
-    /// Where the resources of projects lie, as a plan that uses them now would call them.
+    /// Looks up the resources of projects, named as a new plan would name them. All must be on this host.
     pub fn locate_project_resources(
         &self,
         projects: &[plan::QualifiedName],
@@ -283,7 +274,6 @@ impl Lifecycle {
     }
 }
 
-/// What sort of failure it is that a sandbox could not be made.
 fn categorize_failure(error: &LifecycleError) -> FailureCategory {
     match error {
         LifecycleError::Sandbox(error) if error.is_transient() => FailureCategory::Transient,
@@ -302,7 +292,7 @@ fn categorize_failure(error: &LifecycleError) -> FailureCategory {
     }
 }
 
-/// The hash of an object that a plan remembers.
+/// Parses an object hash that is stored in a plan.
 pub(crate) fn parse_object_id(text: &str) -> Result<ObjectId, LifecycleError> {
     text.parse().map_err(|_| {
         LifecycleError::Sandbox(SandboxError::GitFailed {
@@ -312,7 +302,7 @@ pub(crate) fn parse_object_id(text: &str) -> Result<ObjectId, LifecycleError> {
     })
 }
 
-/// What a plan handed in of a resource.
+/// The tree of a resource in the plan's result.
 pub(super) fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str> {
     let trees = plan.result.iter().flat_map(|result| &result.trees);
     trees
@@ -322,9 +312,13 @@ pub(super) fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str>
 }
 
 impl From<SandboxError> for LifecycleError {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a new kind of error is passed on as it is"
+    )]
     fn from(error: SandboxError) -> Self {
         match error {
-            // What git's fence says is what the store would say.
+            // The git fence and the store refuse a stale epoch alike.
             SandboxError::FencedByNewerHolder { given, current } => {
                 Self::Refused(Refusal::Fenced {
                     given: Epoch(given),

@@ -1,18 +1,18 @@
-//! Effects: what is done in the world after a decision was committed. Each may be repeated, and
-//! each file says why that is safe.
+//! Effects: work on sandboxes and repositories that follows a commit. Every effect is idempotent; each
+//! file states why.
 
 mod capture;
+mod cleanup;
+mod crash_recovery;
 mod enter;
-mod keep;
 mod land;
-mod look;
-mod mend;
-mod tidy;
+mod lease_renewal;
+mod view_changes;
 
 pub use capture::SubmitExceptions;
+pub use cleanup::{CleanupReport, OpenSandbox, RescuedWork};
+pub use crash_recovery::CrashRemnant;
 pub use enter::EnteredSandbox;
 pub(crate) use enter::parse_object_id;
 pub use land::{LandingOutcome, LandingStep, UndoPlan};
-pub use look::ResourceChanges;
-pub use mend::CrashRemnant;
-pub use tidy::{CleanupReport, OpenSandbox, RescuedWork};
+pub use view_changes::ResourceChanges;

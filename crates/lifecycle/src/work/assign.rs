@@ -1,6 +1,6 @@
-//! The assignment of a claim: what its actor has to know, gathered from the plan and its log.
+//! Builds the assignment for an actor from the plan and its event log.
 
-use actors::{Assignment, AssignmentLimits, EarlierSession, Finding, RuleTold, SandboxTold, Usage};
+use actors::{Assignment, AssignmentLimits, EarlierSession, Finding, AssignedRule, AssignedSandbox, Usage};
 use plan::invariant::{Gate, RuleCheck};
 use plan::{Epoch, Event, Phase, Plan, RecordedEvent};
 use sandbox::{RunRecord, SandboxKey};
@@ -9,23 +9,22 @@ use crate::reading::collect_decisions;
 use crate::{Claim, Lifecycle, LifecycleError};
 
 impl Lifecycle {
-    /// What the actor of a claim is to do.
     pub(super) fn build_assignment(&self, claim: &Claim) -> Result<Assignment, LifecycleError> {
         let plan = claim.plan();
         let history = self.read_history(plan.id)?;
         let targets = self.read_targets(plan, Gate::Execute)?;
         let rules = self.rules_for_plan(plan)?.with_plan_rules(plan, &targets);
-        let log_feedback = FeedbackHistory::from_events(&history, plan);
+        let history_notes = HistoryNotes::from_events(&history, plan);
         let action = plan.action.as_ref();
         let action = action.map(|name| self.get_action(name)).transpose()?;
-        let sandboxes = claim.sandboxes().iter().map(|sandbox| SandboxTold {
+        let sandboxes = claim.sandboxes().iter().map(|sandbox| AssignedSandbox {
             resource: sandbox.resource.clone(),
             path: sandbox.path.clone(),
         });
         let rules = rules
             .effective_rules_at(&Gate::ALL)
             .into_iter()
-            .map(|rule| RuleTold {
+            .map(|rule| AssignedRule {
                 name: rule.draft.name.to_string(),
                 says: describe_check(&rule.draft.check),
                 advisory: rule.draft.advisory,
@@ -47,12 +46,12 @@ impl Lifecycle {
             sandboxes: sandboxes.collect(),
             rules: rules.collect(),
             strategy: collect_decisions(&history),
-            feedback: log_feedback.feedback,
-            revises: log_feedback.revises,
-            dropped: log_feedback.dropped,
+            feedback: history_notes.feedback,
+            revises: history_notes.revises,
+            dropped: history_notes.dropped,
             conflicts: self.list_conflicts(plan)?,
-            answers: log_feedback.answers,
-            findings: log_feedback.findings,
+            answers: history_notes.answers,
+            findings: history_notes.findings,
             limits: AssignmentLimits {
                 seconds: plan
                     .limits
@@ -64,7 +63,7 @@ impl Lifecycle {
         })
     }
 
-    /// Paths of the plan's sandboxes that a merge left in conflict.
+    /// Paths in the plan's sandboxes that a merge left in conflict.
     fn list_conflicts(&self, plan: &Plan) -> Result<Vec<String>, LifecycleError> {
         let mut paths = Vec::new();
         if plan.resources.is_empty() {
@@ -84,7 +83,7 @@ impl Lifecycle {
         Ok(paths)
     }
 
-    /// The newest conversation of the same actor on this plan, if it took place on this host.
+    /// The newest session of the same actor on this plan, if it ran on this host.
     fn find_earlier_session(
         &self,
         plan: &Plan,
@@ -107,6 +106,7 @@ impl Lifecycle {
         let Some((session_epoch, session)) = newest else {
             return Ok(None);
         };
+        // Runs of the session that ended without a record: their usage was never reported.
         let lost_runs = runs
             .iter()
             .filter(|run| {
@@ -129,9 +129,9 @@ impl Lifecycle {
     }
 }
 
-/// What was said along the way, as the log has it.
+/// Feedback, answers and failures from a plan's log.
 #[derive(Default)]
-struct FeedbackHistory {
+struct HistoryNotes {
     feedback: Vec<Finding>,
     revises: bool,
     dropped: Vec<String>,
@@ -139,7 +139,7 @@ struct FeedbackHistory {
     findings: Vec<Finding>,
 }
 
-impl FeedbackHistory {
+impl HistoryNotes {
     fn from_events(history: &[RecordedEvent], plan: &Plan) -> Self {
         let mut collected = Self::default();
         let mut question = String::new();
@@ -162,7 +162,7 @@ impl FeedbackHistory {
                     text: feedback.to_string(),
                 });
                 self.revises = *to == current_phase;
-                // Whoever wants something else changed has not asked for what was taken out before.
+                // Dropped paths stay dropped in later revisions, until the work starts over.
                 for path in dropped.iter().map(ToString::to_string) {
                     if !self.dropped.contains(&path) {
                         self.dropped.push(path);
@@ -191,7 +191,7 @@ impl FeedbackHistory {
                 self.reset_for_new_phase();
             }
             Event::ExecuteEntered { .. } => self.reset_for_new_phase(),
-            // There is no result any more that was sent back or had anything taken out of it.
+            // A fresh retry discards the result that was revised.
             Event::Retried { fresh: true, .. } => {
                 self.revises = false;
                 self.dropped.clear();
@@ -220,7 +220,7 @@ impl FeedbackHistory {
         }
     }
 
-    /// A phase was entered: what was answered and dropped before belongs to another piece of work.
+    /// Clears what belongs to the previous phase's work.
     fn reset_for_new_phase(&mut self) {
         self.revises = false;
         self.dropped.clear();
@@ -228,17 +228,17 @@ impl FeedbackHistory {
     }
 }
 
-/// What a rule asks of a result.
+/// A rule as a sentence for an actor.
 fn describe_check(check: &RuleCheck) -> String {
     let source = check.source();
     match check {
         RuleCheck::Expr(_) | RuleCheck::Ask(_) => source,
-        RuleCheck::Allow(_) => format!("nothing but these may change: {source}"),
-        RuleCheck::Forbid(_) => format!("these may not change: {source}"),
-        RuleCheck::Command { .. } => format!("this must succeed: {source}"),
+        RuleCheck::Allow(_) => format!("only these paths may change: {source}"),
+        RuleCheck::Forbid(_) => format!("these paths must not change: {source}"),
+        RuleCheck::Command { .. } => format!("this command must succeed: {source}"),
     }
 }
 
 fn feedback_source(phase: Phase) -> String {
-    format!("the {phase} before")
+    format!("the previous {phase}")
 }

@@ -1,9 +1,8 @@
-//! Beginning to work on a plan: a claim, and what its holder may use.
+//! Claims a phase, reserves its budget and starts the actor.
 //!
-//! What an actor waits for once its plan is due is mostly the disk, commit by commit. So whatever nobody has to be
-//! asked about is one commit: a strategize that is nobody's work, the claim, and the means that are set aside for
-//! it. Means are set aside as late as they can be. With a sandbox to be made that is a commit of its own behind it:
-//! what goes wrong with a sandbox costs nothing, and nobody waits for what is not at work yet.
+//! Most of the delay before an actor starts is disk writes, one per commit. So a strategize without an actor, the
+//! claim and the reservation share one commit where possible. A plan with sandboxes reserves its budget in a second
+//! commit after they are ready: a failed sandbox then costs nothing, and no other plan waits for an idle reservation.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::drive::{DriveOutcome, DriveProgress, PlanDriver};
 use crate::{Call, Claim, LifecycleError};
 
 impl PlanDriver<'_> {
-    /// Claims a phase, and has its actor work on it.
+    /// Claims a phase and runs its actor.
     pub(super) fn claim_and_work(
         &self,
         plan: &Plan,
@@ -28,10 +27,10 @@ impl PlanDriver<'_> {
         if !needs_actor {
             return self.skip_strategize(plan, call);
         }
-        // Looked at before, so that what waits for others is not claimed over and over.
+        // Checked first, so that a plan that waits for budget is not claimed again and again.
         let over_budget = self.lifecycle.check_over_budget(plan, actor.metering())?;
-        if let Some(over) = over_budget.filter(|over| !over.is_spent()) {
-            return Ok(Some(DriveOutcome::OverBudget(over)));
+        if let Some(shortfall) = over_budget.filter(|shortfall| !shortfall.is_spent()) {
+            return Ok(Some(DriveOutcome::OverBudget(shortfall)));
         }
         if let Some((claim, grant)) = self.claim_in_one_commit(plan, phase, actor.as_ref(), call)? {
             return self.start_work(&claim, actor.as_ref(), grant);
@@ -39,8 +38,8 @@ impl PlanDriver<'_> {
         self.claim_in_steps(plan, phase, actor.as_ref(), call)
     }
 
-    /// Goes through a strategize that is nobody's work: the goal is the strategy. Who only asked for that
-    /// gets that; a worker goes on where it may.
+    /// Completes a strategize that needs no actor: the goal is the strategy. A worker continues with execute
+    /// in the same commit if it can; a person who asked for one step gets one.
     fn skip_strategize(
         &self,
         plan: &Plan,
@@ -54,11 +53,11 @@ impl PlanDriver<'_> {
             return self.start_work(&claim, executor.as_ref(), grant);
         }
         self.lifecycle
-            .strategize_at_once(plan, self.owner, self.lease, call)?;
+            .strategize_without_actor(plan, self.owner, self.lease, call)?;
         Ok(None)
     }
 
-    /// A claim with its means as one commit, or nothing if that takes more than one.
+    /// Claims a phase with its budget in one commit. Returns nothing if that takes more than one.
     fn claim_in_one_commit(
         &self,
         plan: &Plan,
@@ -72,10 +71,10 @@ impl PlanDriver<'_> {
         let metering = actor.metering();
         let claimed = self
             .lifecycle
-            .start_with_means(plan, phase, metering, self.owner, self.lease, call);
+            .claim_with_budget(plan, phase, metering, self.owner, self.lease, call);
         match claimed {
             Ok(claimed) => Ok(Some(claimed)),
-            // Rules have to be asked, or a person, or nothing is left; or somebody was faster.
+            // A rule or a person has to be asked, no budget is left, or another worker was faster.
             Err(LifecycleError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -99,14 +98,16 @@ impl PlanDriver<'_> {
             lifecycle.reserve_budget(plan.id, claim.epoch(), actor.metering(), &claim.call());
         match reserved {
             Ok(grant) => self.start_work(&claim, actor, grant),
-            Err(LifecycleError::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
-                claim.fail(FailureCategory::Budget, &over.to_string())?;
+            Err(LifecycleError::Refused(Refusal::OverBudget(shortfall)))
+                if shortfall.is_spent() =>
+            {
+                claim.fail(FailureCategory::Budget, &shortfall.to_string())?;
                 Ok(None)
             }
-            // Somebody was faster. They may leave something.
-            Err(LifecycleError::Refused(Refusal::OverBudget(over))) => {
+            // Another plan reserved the rest first, but may not use all of it.
+            Err(LifecycleError::Refused(Refusal::OverBudget(shortfall))) => {
                 claim.release()?;
-                Ok(Some(DriveOutcome::OverBudget(over)))
+                Ok(Some(DriveOutcome::OverBudget(shortfall)))
             }
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! Driving: one plan from where it stands as far as it goes without a person.
+//! Advances one plan step by step until it ends or needs a person.
 
 use actors::{RunProgress, Stop};
 use plan::decide::{EngineStep, IdleReason, next_engine_step};
@@ -11,73 +11,61 @@ use super::ActorSet;
 use super::run::shorten_text;
 use crate::{Call, LandingOutcome, Lifecycle, LifecycleError};
 
-/// How many steps are taken at most, others being faster included, before this is given up for now.
+/// The maximum number of steps in one drive, including those that another holder did first.
 const MAX_DRIVE_STEPS: usize = 64;
 
-/// Takes plans further, one at a time.
+/// Advances plans, one at a time.
 pub struct PlanDriver<'a> {
-    /// The engine.
     pub lifecycle: &'a Lifecycle,
-    /// Who can work.
     pub actor_set: &'a ActorSet,
-    /// The name the holder gives itself. It is signed in under it, so that others see when it is gone.
+    /// The holder's name. The caller registers its presence under it, so that others notice when it dies.
     pub owner: &'a str,
-    /// For how long a claim holds without a renewal.
     pub lease: Span,
-    /// Asked to stop?
+    /// Stops the drive and its actor when requested.
     pub stop: &'a Stop,
-    /// Who wants to know how it goes.
     pub on_progress: &'a (dyn Fn(&Plan, &DriveProgress) + Send + Sync),
 }
 
-/// How driving goes.
+/// Progress of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DriveProgress {
-    /// An actor starts to work on a phase.
     ActorStarted {
-        /// Who.
         actor: QualifiedName,
-        /// On what.
         phase: Phase,
     },
-    /// How it goes.
     ActorProgress(RunProgress),
-    /// Four fifths of what it may use are gone: how much of what, for people.
+    /// 80 % of a limit is used. The text names the amount and the limit.
     NearLimit(String),
-    /// The result is being brought in.
     LandingStarted,
-    /// What came of that.
     LandingEnded(Box<LandingOutcome>),
-    /// Its result does not meet its rules, and it goes back by itself.
+    /// The result breaks a rule, so the engine sends the plan back by itself.
     SentBack(ResultRemedy),
-    /// It goes no further without a person, or has ended.
+    /// The plan needs a person, or has ended.
     Idle,
-    /// Something cannot be done yet that is not the plan's fault, and is tried again.
+    /// The engine retries after a failure that is not the plan's fault.
     Retrying(String),
-    /// Something went wrong that is not the plan's fault.
+    /// The drive ended with a failure that is not the plan's fault.
     EngineFailure(String),
 }
 
-/// Why a plan goes no further for now.
+/// Why a drive ended.
 #[derive(Debug)]
 pub enum DriveOutcome {
-    /// There is nothing to do for this reason.
     Idle(IdleReason),
-    /// A gate does not open; nothing changed since it was last judged.
+    /// A gate is closed, and nothing has changed since it was last judged.
     Blocked,
-    /// Nobody of the crew can work on it.
+    /// This actor cannot run here.
     NoActor(QualifiedName),
-    /// Its resources are elsewhere, its project is paused or gone.
+    /// The resources are on another host, or the project is paused or deleted.
     Unreachable(LifecycleError),
-    /// What it could use is set aside for others at work.
+    /// The remaining budget is reserved by other plans.
     OverBudget(BudgetShortfall),
-    /// It was asked to stop.
     Stopped,
 }
 
 impl PlanDriver<'_> {
-    /// Takes a plan as far as it goes. A person who asks for it has asked for its next step, and for no
-    /// other: what comes after that is for the plan's profile to say.
+    /// Advances a plan until it ends or needs a person. The requester only authorizes the next step; the
+    /// plan's profile decides about later steps.
     pub fn drive_plan(
         &self,
         plan_id: PlanId,
@@ -117,11 +105,11 @@ impl PlanDriver<'_> {
                         Refusal::ProjectPaused { .. } | Refusal::NoSuchProject(_),
                     )),
                 ) => return Ok(DriveOutcome::Unreachable(error)),
-                // Somebody was faster; what is to be done now is asked anew.
+                // Another holder was faster. Read the plan again and find its next step.
                 Err(LifecycleError::Refused(refusal)) if is_overtaken(&refusal) => {}
-                // It was given back; that it shall stop is seen above.
+                // The claim was released. The stop is handled at the top of the loop.
                 Err(LifecycleError::Stopped) => {}
-                // The plan itself says what went wrong.
+                // The failure is stored in the plan, so this drive did not fail.
                 Err(LifecycleError::Sandbox(_)) if self.has_halted(plan_id)? => requester = None,
                 Err(error) => {
                     (self.on_progress)(&row.plan, &DriveProgress::EngineFailure(error.to_string()));
@@ -141,7 +129,7 @@ impl PlanDriver<'_> {
         let (lifecycle, plan_id) = (self.lifecycle, plan.id);
         match step {
             EngineStep::Idle(reason) => return Ok(Some(DriveOutcome::Idle(reason))),
-            // Whoever asked for it to go on, it is the engine that sends it back: it counts how often.
+            // The engine sends it back in its own name, even for a person: these are counted.
             EngineStep::Remedy(remedy) => self.send_back(plan, remedy)?,
             EngineStep::ExpireQuestion => {
                 lifecycle.expire_question(plan_id, call)?;
@@ -171,7 +159,7 @@ impl PlanDriver<'_> {
         Ok(None)
     }
 
-    /// Does something about a result that does not meet its rules.
+    /// Sends a result that breaks rules back to be fixed, or back to strategize.
     fn send_back(&self, plan: &Plan, remedy: ResultRemedy) -> Result<(), LifecycleError> {
         let findings = describe_unmet_rules(plan);
         let call = Call::by(Caller::Worker(self.owner.to_owned()));
@@ -188,7 +176,7 @@ impl PlanDriver<'_> {
         Ok(())
     }
 
-    /// Did what went wrong halt the plan, to wait for a person or to be tried again later?
+    /// Does the plan now wait for a person or for a later retry?
     fn has_halted(&self, plan_id: PlanId) -> Result<bool, LifecycleError> {
         let row = self.lifecycle.get_plan(plan_id)?;
         let now = self.lifecycle.store.now()?;
@@ -205,7 +193,7 @@ impl PlanDriver<'_> {
         })
     }
 
-    /// A gate held it as it stands, by the rules as they stand.
+    /// Did a gate block this version of the plan, with unchanged rules and targets?
     fn is_still_blocked(&self, row: &PlanRow) -> Result<bool, LifecycleError> {
         let Some(verdict) = row.current_verdict() else {
             return Ok(false);
@@ -216,16 +204,16 @@ impl PlanDriver<'_> {
     }
 }
 
-/// What is wrong with a result, for whoever is to mend it.
+/// Feedback for the actor that has to fix the result.
 fn describe_unmet_rules(plan: &Plan) -> String {
-    let mut text = "These rules are not met by the result:".to_owned();
+    let mut text = "The result does not meet these rules:".to_owned();
     for unmet in plan.unmet_rules() {
         text.push_str(&format!("\n\n- {}: {}", unmet.rule.name, unmet.evidence));
     }
     shorten_text(&text)
 }
 
-/// Is it only that the plan is not where it was a moment ago?
+/// Does the refusal only mean that the plan changed since it was read?
 fn is_overtaken(refusal: &Refusal) -> bool {
     matches!(
         refusal,

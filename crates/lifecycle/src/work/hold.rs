@@ -1,5 +1,4 @@
-//! Holding a claim while its actor works: the lease is renewed, and the actor is asked to stop as soon
-//! as its work is no longer wanted.
+//! Renews a claim's lease while its actor works, and stops the actor when the claim is lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,19 +9,18 @@ use plan::Span;
 
 use crate::{Claim, LifecycleError};
 
-/// How often it is looked whether the claim still holds: cancelling reaches an actor this soon.
+/// How often the claim is checked. A cancelled plan's actor is stopped within this time.
 const CLAIM_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What became of a claim while its actor worked.
+/// The result of work under a claim.
 pub(super) struct HoldOutcome<T> {
-    /// What the actor gave.
     pub value: T,
-    /// Somebody took the plan away meanwhile.
+    /// The plan was cancelled or taken over in the meantime.
     pub lease_lost: bool,
 }
 
-/// Lets an actor work while the claim is held for it. `stop` is what the actor looks at; it is asked to
-/// stop when `worker` is, or when the claim is lost. `look` is called over and over meanwhile.
+/// Runs `work` while a second thread renews the lease. Requests `stop` when `worker_stop` is requested or
+/// the claim is lost. Calls `on_tick` at each check.
 pub(super) fn hold_claim_while<T>(
     claim: &Claim,
     lease: Span,
@@ -34,10 +32,11 @@ pub(super) fn hold_claim_while<T>(
     let lease_lost = AtomicBool::new(false);
     let renew_every = lease.as_duration() / 3;
     let value = std::thread::scope(|scope| {
+        // Dropping `done` ends the renewal thread, also if `work` panics.
         let (done, ended) = channel::<()>();
         let lease_lost = &lease_lost;
         scope.spawn(move || {
-            // Not when this began: the claim is older, and may have lain idle meanwhile.
+            // Not now: time may have passed since the claim was made.
             let mut renewed_at = claim.claimed_at;
             while let Err(RecvTimeoutError::Timeout) =
                 ended.recv_timeout(CLAIM_CHECK_INTERVAL.min(renew_every))
@@ -52,8 +51,7 @@ pub(super) fn hold_claim_while<T>(
                     return;
                 }
                 if renewed_at.elapsed() >= renew_every {
-                    // If it cannot be renewed now it may be in a moment; until somebody else takes the
-                    // plan, it is still ours.
+                    // Ignore errors: even an expired lease is valid until another holder takes over.
                     let _ = claim.renew(lease);
                     renewed_at = Instant::now();
                 }
@@ -70,16 +68,23 @@ pub(super) fn hold_claim_while<T>(
 }
 
 impl Claim {
-    /// Keeps the claim while something is done by hand, which takes as long as it takes. If somebody took the plan
-    /// away meanwhile, the next that is done with the claim is refused.
+    /// Renews the lease while a person works. If the plan is taken over in the meantime, the next operation with
+    /// this claim is refused.
     pub fn hold_while<T>(&self, lease: Span, work: impl FnOnce() -> T) -> T {
-        let never_asked = Stop::default();
-        let outcome = hold_claim_while(self, lease, &never_asked, &never_asked, &|| {}, work);
+        let never_requested = Stop::default();
+        let outcome = hold_claim_while(
+            self,
+            lease,
+            &never_requested,
+            &never_requested,
+            &|| {},
+            work,
+        );
         outcome.value
     }
 }
 
-/// Did somebody take the plan away? A store that cannot be read says neither.
+/// Was the plan cancelled or taken over? An unavailable store does not count as lost.
 fn is_claim_lost(claim: &Claim) -> bool {
     match claim.lifecycle.get_plan(claim.plan().id) {
         Ok(row) => !row.plan.is_held_by(claim.epoch()),
@@ -100,9 +105,9 @@ mod tests {
     use crate::Lifecycle;
     use crate::claim::tests::claim_new_plan;
 
-    /// Whoever begins to work half a lease after claiming renews it at once, and not a third of it later.
+    /// If work starts half a lease after the claim, the lease is renewed at once.
     #[test]
-    fn a_lease_is_renewed_by_how_old_the_claim_is() {
+    fn the_first_renewal_is_due_relative_to_the_claim() {
         let lifecycle = Lifecycle::open(MemoryStore::new());
         let lease = Span::from_seconds(3000);
         let mut claim = claim_new_plan(&lifecycle, lease);

@@ -1,15 +1,15 @@
-//! Work: taking plans further with actors. A [`Drive`] takes one plan as far as it goes; a [`Worker`]
-//! takes whatever is due, many at once. Both do the same, through the same operations as everybody else.
+//! Runs actors on plans. A [`PlanDriver`] advances one plan until it needs a person; a [`Worker`] advances
+//! all due plans, several at once. Both use only the public operations.
 
+mod actor_set;
 mod assign;
 mod begin;
-mod crew;
 mod drive;
 mod hold;
 mod pick;
 mod run;
 mod worker;
 
-pub use crew::ActorSet;
+pub use actor_set::ActorSet;
 pub use drive::{DriveOutcome, DriveProgress, PlanDriver};
 pub use worker::{DEFAULT_LEASE, Worker, WorkerStats};

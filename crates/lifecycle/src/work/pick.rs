@@ -1,12 +1,11 @@
-//! Picking: which of the plans that are due a worker takes next.
+//! Chooses which due plans a worker takes next.
 //!
-//! What is nearer to its end comes first; among equals, the project that was served longest ago, so that
-//! a project with a thousand plans does not keep another with one waiting. What is remembered of a plan
-//! is only what never changes about it.
+//! Later phases come first. Within a phase, the projects take turns, so that a project with a thousand plans
+//! does not block another with one. Only immutable facts about plans are cached.
 //!
-//! A look is bounded. It sees what is due first and, where that is a lot, a part of the rest, another one each
-//! time: nothing stays hidden behind a long queue, or behind what cannot be taken (a paused project, another
-//! host's plans).
+//! Each scan is bounded: it reads the head of the queue and, if the queue is long, one part of the rest, a
+//! different one each time. So no plan stays hidden behind a long queue or behind plans that cannot be taken
+//! (a paused project, another host).
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -16,57 +15,53 @@ use store::{Cursor, DuePlan};
 
 use crate::{Lifecycle, LifecycleError};
 
-/// How many of those that are due first in a phase are looked at.
+/// How many plans at the head of a phase's queue are read on each scan.
 const MAX_LOOK_AHEAD: usize = 1000;
 
-/// How many plans are asked for at a time.
 const DUE_PAGE_SIZE: usize = 200;
 
-/// How many plans are remembered.
+/// The maximum number of cached plans.
 const MAX_KNOWN_PLANS: usize = 20_000;
 
-/// A plan that could not be taken further is left alone for this long at first.
+/// The first pause of a plan that could not be advanced. It doubles on each attempt.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 
-/// And for this long at most.
 const MAX_BACKOFF: Duration = Duration::from_secs(8);
 
-/// For so long it is remembered that a plan was tried: long enough to have tried all others meanwhile.
+/// How long an attempt is remembered after its pause: long enough to try all other plans.
 const ATTEMPT_RETENTION: Duration = Duration::from_secs(600);
 
 /// Which plans a worker takes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WorkFilter {
-    /// Those that work on this project.
     pub project: Option<QualifiedName>,
-    /// Those of this actor.
     pub actor: Option<QualifiedName>,
 }
 
-/// What becomes of a plan that went no further although it was due.
+/// What happens to a due plan that could not be advanced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
-    /// It is tried again after a while.
+    /// Retry after a pause.
     Later,
-    /// It is left to others: who wants to be done must not wait for it.
+    /// Leave it to others, so that a worker that drains the queue can end.
     Never,
 }
 
-/// What never changes about a plan.
+/// Immutable facts about a plan.
 struct KnownPlan {
     project: Option<QualifiedName>,
     is_accepted: bool,
 }
 
-/// A plan that was tried and is left alone for a while.
+/// A plan that was tried without success and is paused.
 struct PausedPlan {
     until: Instant,
     backoff: Duration,
-    /// It comes behind those that were due by then.
+    /// The plan is queued behind those that were due by this time.
     queue_after: Timestamp,
 }
 
-/// A place in a line. Ordered as it is served.
+/// The position in a project's queue. The derived order is the order of service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct QueuePosition {
     since: Timestamp,
@@ -74,34 +69,32 @@ struct QueuePosition {
     plan_id: PlanId,
 }
 
-/// What was chosen.
 #[derive(Default)]
 pub(super) struct PickedPlans {
     pub plans: Vec<PlanId>,
-    /// The end of the log when it was looked; nothing if it was not.
+    /// The end of the log at the time of the scan. Not set if there was no scan.
     pub log_end: Option<Cursor>,
 }
 
-/// One look at what is due.
+/// The context of one scan.
 struct DueScan<'a> {
     lifecycle: &'a Lifecycle,
     busy: &'a BTreeSet<PlanId>,
     now: Instant,
 }
 
-/// Chooses among what is due.
 pub(super) struct PlanPicker {
     filter: WorkFilter,
     retry_policy: RetryPolicy,
     known: HashMap<PlanId, KnownPlan>,
     paused: HashMap<PlanId, PausedPlan>,
-    /// Those of them that wait for means that are set aside for others.
+    /// The paused plans that wait for budget reserved by others.
     budget_waiters: BTreeSet<PlanId>,
     last_served: HashMap<Option<QualifiedName>, u64>,
     turns: u64,
-    /// The newest that was seen to be due was so since then.
+    /// The due time of the newest plan seen so far.
     newest_seen_due: Timestamp,
-    /// Behind whom the next look at the rest of a phase goes on, until it came to the end.
+    /// Where the next scan of the rest of a phase's queue continues. Absent after it reached the end.
     scan_positions: HashMap<Phase, DuePlan>,
 }
 
@@ -120,7 +113,7 @@ impl PlanPicker {
         }
     }
 
-    /// Up to `most` plans to take further, none of them among `busy`.
+    /// Returns up to `limit` plans to advance, none of them in `busy`.
     pub fn pick_plans(
         &mut self,
         lifecycle: &Lifecycle,
@@ -129,7 +122,7 @@ impl PlanPicker {
     ) -> Result<PickedPlans, LifecycleError> {
         let now = Instant::now();
         if self.retry_policy == RetryPolicy::Later {
-            // Of more than that, all are as good as never tried.
+            // With too many paused plans, forget the older attempts.
             let retention = match self.paused.len() > MAX_KNOWN_PLANS {
                 true => Duration::ZERO,
                 false => ATTEMPT_RETENTION,
@@ -137,7 +130,7 @@ impl PlanPicker {
             self.paused
                 .retain(|_, paused| paused.until + retention > now);
         }
-        // Others may have left something without telling.
+        // Budget can become free in other processes too, so plans do not wait longer than their pause.
         let paused = &mut self.paused;
         self.budget_waiters.retain(|plan| {
             let is_waiting = paused.get(plan).is_some_and(|paused| paused.until > now);
@@ -175,7 +168,7 @@ impl PlanPicker {
                 .max(newest.unwrap_or(self.newest_seen_due));
             waiting.extend(&takeable_rest);
             self.pick_in_turns(waiting, limit, &mut picked);
-            // Where something was taken there may be more to take.
+            // Scan the same part again if a plan was taken from it: there may be more.
             if !takeable_rest
                 .iter()
                 .any(|due| picked.contains(&due.plan_id))
@@ -194,19 +187,19 @@ impl PlanPicker {
         })
     }
 
-    /// Is there something due that no look has come to yet?
+    /// Are there due plans that no scan has reached yet?
     pub fn has_unseen_plans(&self) -> bool {
         !self.scan_positions.is_empty()
     }
 
-    /// A plan went no further although it was due. It is left alone for a while, longer each time.
+    /// Pauses a plan that could not be advanced, longer each time.
     pub fn pause_plan(&mut self, plan_id: PlanId) {
         let before = self.paused.get(&plan_id).map(|paused| paused.backoff * 2);
         let backoff = before.unwrap_or(INITIAL_BACKOFF).min(MAX_BACKOFF);
         self.pause_for(plan_id, backoff);
     }
 
-    /// A plan has nothing to work with until others leave something. It is looked at again soon.
+    /// Pauses a plan until other plans release budget, but only briefly.
     pub fn wait_for_budget(&mut self, plan_id: PlanId) {
         self.pause_for(plan_id, INITIAL_BACKOFF);
         self.budget_waiters.insert(plan_id);
@@ -221,24 +214,23 @@ impl PlanPicker {
         self.paused.insert(plan_id, paused);
     }
 
-    /// Somebody is done, and may have left something.
+    /// Retries the plans that wait for budget, after another plan ended.
     pub fn retry_budget_waiters(&mut self) {
         for plan_id in std::mem::take(&mut self.budget_waiters) {
             self.paused.remove(&plan_id);
         }
     }
 
-    /// Is there anybody who only waits for what others may leave?
+    /// Do any plans wait for budget that others may release?
     pub fn has_budget_waiters(&self) -> bool {
         !self.budget_waiters.is_empty()
     }
 
-    /// A plan went further.
     pub fn unpause_plan(&mut self, plan_id: PlanId) {
         self.paused.remove(&plan_id);
     }
 
-    /// Those that can be tried now.
+    /// The plans that can be tried now.
     fn select_takeable(
         &mut self,
         scan: &DueScan<'_>,
@@ -264,7 +256,7 @@ impl PlanPicker {
         Ok(takeable)
     }
 
-    /// What is due next behind where the last look ended, and behind `last` in any case.
+    /// Reads the next part of the queue after the previous scan, but not before `last`.
     fn read_next_part(
         &self,
         scan: &DueScan<'_>,
@@ -272,15 +264,15 @@ impl PlanPicker {
         last: DuePlan,
     ) -> Result<Vec<DuePlan>, LifecycleError> {
         let scan_position = self.scan_positions.get(&phase).copied();
-        let from = scan_position.map_or(last, |seen_to| seen_to.max(last));
+        let from = scan_position.map_or(last, |position| position.max(last));
         Ok(scan
             .lifecycle
             .store
             .list_due_plans(phase, Some(from), DUE_PAGE_SIZE)?)
     }
 
-    /// One plan of each project in turn, whoever was served longest ago first; within a project, and among
-    /// projects that nobody was served of yet, the one that waited longest.
+    /// Picks one plan of each project in turn, starting with the project served longest ago. Within a project,
+    /// and among projects never served, picks the plan that has waited longest.
     fn pick_in_turns(&mut self, waiting: Vec<DuePlan>, limit: usize, picked: &mut Vec<PlanId>) {
         let mut positions: Vec<QueuePosition> = waiting
             .into_iter()
@@ -312,8 +304,8 @@ impl PlanPicker {
         }
     }
 
-    /// Where a plan stands. One that was tried in vain goes to the end of the line: those that are tried over and over
-    /// would otherwise keep the rest waiting, where it takes longer to try them all than they are left alone.
+    /// A plan that was tried without success goes to the end of the queue. Otherwise, if trying all such plans takes
+    /// longer than their pause, they would starve the rest.
     fn queue_position(&self, due: DuePlan) -> QueuePosition {
         let paused = self.paused.get(&due.plan_id);
         QueuePosition {
@@ -349,27 +341,27 @@ impl PlanPicker {
 
 impl WorkFilter {
     fn accepts_plan(&self, plan: &Plan) -> bool {
-        let of_project = |project: &QualifiedName| plan.projects().contains(project);
-        let of_actor = |actor: &QualifiedName| {
+        let is_in_project = |project: &QualifiedName| plan.projects().contains(project);
+        let has_actor = |actor: &QualifiedName| {
             [&plan.actors.strategy, &plan.actors.execution].contains(&actor)
         };
-        self.project.as_ref().is_none_or(of_project) && self.actor.as_ref().is_none_or(of_actor)
+        self.project.as_ref().is_none_or(is_in_project) && self.actor.as_ref().is_none_or(has_actor)
     }
 }
 
-/// What is due in a phase as far as is looked ahead, behind the first page of it.
+/// Reads the head of a phase's queue, starting with its first page.
 fn read_due_plans(
     lifecycle: &Lifecycle,
     phase: Phase,
     first: Vec<DuePlan>,
 ) -> Result<Vec<DuePlan>, LifecycleError> {
     let mut all = first;
-    let mut last_page = all.len();
-    while last_page == DUE_PAGE_SIZE && all.len() < MAX_LOOK_AHEAD {
+    let mut last_page_length = all.len();
+    while last_page_length == DUE_PAGE_SIZE && all.len() < MAX_LOOK_AHEAD {
         let page = lifecycle
             .store
             .list_due_plans(phase, all.last().copied(), DUE_PAGE_SIZE)?;
-        last_page = page.len();
+        last_page_length = page.len();
         all.extend(page);
     }
     Ok(all)
@@ -399,9 +391,9 @@ mod tests {
         lifecycle.use_action(request, &ada).unwrap().plan.id
     }
 
-    /// Plans of two projects, one after the other, and how many looks it takes until one of the second is picked.
+    /// Queues many plans of one project and one of another, and checks on which scan the latter is picked.
     #[track_caller]
-    fn check_looks_needed(large_plans: usize, expected: usize) {
+    fn check_scans_needed(large_plans: usize, expected: usize) {
         let lifecycle = Lifecycle::open(MemoryStore::new());
         let ada = Call::by(Caller::Person("ada".to_owned()));
         for project in ["large", "small"] {
@@ -415,11 +407,11 @@ mod tests {
         let small = create_plan(&lifecycle, "small");
         let mut picker = PlanPicker::new(WorkFilter::default(), RetryPolicy::Later);
         let mut busy = BTreeSet::new();
-        for looks in 1..=20 {
+        for scans in 1..=20 {
             let picked = picker.pick_plans(&lifecycle, &busy, 1).unwrap().plans;
             assert_eq!(picked.len(), 1);
             if picked == [small] {
-                assert_eq!(looks, expected);
+                assert_eq!(scans, expected);
                 return;
             }
             busy.extend(picked);
@@ -427,7 +419,7 @@ mod tests {
         panic!("the plan of the small project was never picked");
     }
 
-    /// Three plans that are due one after the other, the first two of them of the same project.
+    /// Three plans in the order of their due times. The first two belong to the same project.
     fn add_three_due_plans(picker: &mut PlanPicker) -> [DuePlan; 3] {
         [(1, 9, "large"), (2, 5, "large"), (3, 1, "small")].map(|(due_at, number, project)| {
             let plan_id = PlanId::from_parts(1, number);
@@ -441,9 +433,9 @@ mod tests {
         })
     }
 
-    /// Ids that are made in the same millisecond say nothing about who was first.
+    /// Ids generated in the same millisecond are not ordered by time.
     #[test]
-    fn who_waited_longest_comes_first_whatever_its_id() {
+    fn the_longest_waiting_plan_comes_first_whatever_its_id() {
         let mut picker = PlanPicker::new(WorkFilter::default(), RetryPolicy::Later);
         let due = add_three_due_plans(&mut picker);
         let mut picked = Vec::new();
@@ -452,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_tried_in_vain_comes_behind_who_was_not() {
+    fn a_plan_tried_without_success_is_queued_behind_untried_ones() {
         let mut picker = PlanPicker::new(WorkFilter::default(), RetryPolicy::Later);
         let [first, second, _] = add_three_due_plans(&mut picker);
         let pick_next = |picker: &mut PlanPicker| {
@@ -460,7 +452,7 @@ mod tests {
             picker.pick_in_turns(vec![first, second], 1, &mut picked);
             picked
         };
-        // Of all that were due by then, and not of those that came afterwards.
+        // Behind all plans that were due by then, but not behind later ones.
         for (seen_until, expected) in [(1, first), (2, second), (3, second)] {
             picker.newest_seen_due = Timestamp(seen_until);
             picker.pause_plan(first.plan_id);
@@ -471,11 +463,11 @@ mod tests {
     }
 
     #[test]
-    fn a_project_with_many_plans_does_not_keep_another_waiting() {
-        check_looks_needed(1, 2);
-        check_looks_needed(MAX_LOOK_AHEAD - 1, 2);
-        // Each look sees another part of what is behind the first of them.
-        check_looks_needed(MAX_LOOK_AHEAD + DUE_PAGE_SIZE / 2, 2);
-        check_looks_needed(MAX_LOOK_AHEAD + DUE_PAGE_SIZE * 2, 3);
+    fn a_project_with_many_plans_does_not_block_another() {
+        check_scans_needed(1, 2);
+        check_scans_needed(MAX_LOOK_AHEAD - 1, 2);
+        // Each scan reads another part of the queue behind its head.
+        check_scans_needed(MAX_LOOK_AHEAD + DUE_PAGE_SIZE / 2, 2);
+        check_scans_needed(MAX_LOOK_AHEAD + DUE_PAGE_SIZE * 2, 3);
     }
 }

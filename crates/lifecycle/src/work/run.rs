@@ -1,5 +1,5 @@
-//! One run: an actor works on a claim, and what it gives is handed in, however long the store is away.
-//! What it says is a claim of its own; the result is read from the sandbox.
+//! One run: an actor works on a claim, and its report is submitted, with retries while the store is
+//! unavailable. The report is not trusted: the result is captured from the sandbox.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -17,18 +17,18 @@ use super::hold::{HoldOutcome, hold_claim_while};
 use crate::meter::UsageMeter;
 use crate::{Call, Claim, LifecycleError, OperationOutcome};
 
-/// How long is waited first for a store that is away, and how long at most.
+/// The first and the longest pause between retries while the store is unavailable.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// From this pause on it is told that it is waited for.
+/// The pause after which the retries are reported.
 const WARN_AFTER_BACKOFF: Duration = Duration::from_millis(1600);
 
-/// How long is waited for room on a full disk. A person has to make it, and must be told soon that it is missing.
+/// How long to retry on a full disk. A person has to free space, so fail soon.
 const DISK_FULL_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl PlanDriver<'_> {
-    /// Has an actor work on a claim with what it may use, and hands in what came of it.
+    /// Runs an actor on a claim within its budget, and submits its report.
     pub(super) fn run_and_submit(
         &self,
         claim: &Claim,
@@ -38,8 +38,8 @@ impl PlanDriver<'_> {
         let stop = Stop::default();
         let meter = UsageMeter::new(grant, stop.clone());
         let outcome = match self.run_actor(claim, actor, &meter, &stop) {
-            Ok(held) => held,
-            // A store that is away for a moment is no plan's fault; it is given back.
+            Ok(outcome) => outcome,
+            // An unavailable store is not the plan's fault, so release the claim.
             Err(error @ (LifecycleError::Store(_) | LifecycleError::CommitUnknown(_))) => {
                 self.submit_report(
                     claim,
@@ -49,21 +49,21 @@ impl PlanDriver<'_> {
                 return Err(error);
             }
             Err(error) => {
-                // The plan halts with the reason; nobody could have worked on it like this.
+                // The actor could not start: fail the phase with the reason.
                 let failed = Report::failed(FailureCategory::Resource, error.to_string());
                 return self.submit_report(claim, &failed, BudgetAmount::default());
             }
         };
         let used = meter.total_usage(outcome.value.usage);
         if outcome.lease_lost {
-            // Whoever took it away decided what becomes of it; the sandbox is left as it is.
+            // The plan belongs to another holder now. Only settle the usage, and leave the sandbox alone.
             self.settle_lost_runs(claim, &outcome.value)?;
             return self.settle_usage(claim, used);
         }
         let mut report = outcome.value;
         let exceeded_limit = match report.outcome {
             ReportOutcome::Stopped | ReportOutcome::Failed { .. } => meter.exceeded_limit(),
-            // What was finished in spite of it is not thrown away.
+            // If the agent finishes anyway, its result is kept.
             ReportOutcome::Done | ReportOutcome::NeedsAnswer { .. } => None,
         };
         if let Some(message) = exceeded_limit {
@@ -75,22 +75,21 @@ impl PlanDriver<'_> {
         self.submit_report(claim, &report, used)
     }
 
-    /// Charges what was used.
     fn settle_usage(&self, claim: &Claim, used: BudgetAmount) -> Result<(), LifecycleError> {
         let (plan_id, epoch) = (claim.plan().id, claim.epoch());
         self.lifecycle
             .settle_usage(plan_id, epoch, used, &claim.call())
     }
 
-    /// Before the run itself is charged: killed in between, it is charged all that was set aside for it, and nothing
-    /// was used unseen.
+    /// Corrects the charges for lost runs whose usage this report includes. Called before the run itself is settled:
+    /// if the process dies in between, the run forfeits its whole reservation, so no usage goes uncharged.
     fn settle_lost_runs(&self, claim: &Claim, report: &Report) -> Result<(), LifecycleError> {
         let (plan_id, call) = (claim.plan().id, claim.call());
-        let mut lost = report.includes_usage_of.iter();
-        lost.try_for_each(|epoch| self.lifecycle.settle_lost_run(plan_id, *epoch, &call))
+        let mut lost_epochs = report.includes_usage_of.iter();
+        lost_epochs.try_for_each(|epoch| self.lifecycle.settle_lost_run(plan_id, *epoch, &call))
     }
 
-    /// Has an actor work while the claim is held, from gathering what it needs on.
+    /// Runs an actor while the lease is renewed.
     fn run_actor(
         &self,
         claim: &Claim,
@@ -164,7 +163,7 @@ impl PlanDriver<'_> {
         };
         let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
         let report = std::panic::catch_unwind(work).unwrap_or_else(|payload| {
-            let message = format!("the actor panicked: {}", panic_message(&*payload));
+            let message = format!("the agent panicked: {}", panic_message(&*payload));
             Report::failed(FailureCategory::Internal, message)
         });
         let isolation = lock_mutex(&isolation).take();
@@ -172,7 +171,7 @@ impl PlanDriver<'_> {
         Ok(report)
     }
 
-    /// Remembers the run. What cannot be remembered is missed in `log`, and nothing else.
+    /// Writes the run record that `log` shows. Best effort.
     fn record_run(
         &self,
         claim: &Claim,
@@ -188,8 +187,9 @@ impl PlanDriver<'_> {
             return;
         };
         let elapsed_micros = i64::try_from(began.elapsed().as_micros()).unwrap_or(i64::MAX);
-        let guessed = |_| plan.updated_at.saturating_add(Span(elapsed_micros));
-        let ended = self.lifecycle.store.now().unwrap_or_else(guessed);
+        // Without the store's clock, estimate from the last update of the plan.
+        let estimated = |_| plan.updated_at.saturating_add(Span(elapsed_micros));
+        let ended = self.lifecycle.store.now().unwrap_or_else(estimated);
         let record = RunRecord {
             actor: actor.clone(),
             phase,
@@ -210,12 +210,11 @@ impl PlanDriver<'_> {
         let _ = local_host.sandboxes.write_run_record(run_dir, &record);
     }
 
-    /// Hands in what came of a run. A store that is away is waited for while the claim is held: what was
-    /// worked out must not be lost to a lease that expires. Nothing is taken twice: the store knows what
-    /// this holder handed in.
+    /// Submits a run's report. Retries while the store is unavailable and keeps the lease, so that finished
+    /// work is not lost. Repeating is safe: the store recognizes what this holder already submitted.
     ///
-    /// What was used is charged before that, or in the same commit: nothing can be lost in between, for what is
-    /// charged is charged once, and a result that was not handed in is worked on again.
+    /// The usage is settled before the report, or in the same commit. A crash in between loses no charge: usage
+    /// is charged once per epoch, and a report that was not submitted is worked on again.
     fn submit_report(
         &self,
         claim: &Claim,
@@ -249,7 +248,7 @@ impl PlanDriver<'_> {
                 }
             });
         if outcome.lease_lost {
-            // Handed in, or taken away: either way it is decided what becomes of it.
+            // The report was submitted, or another holder took over. Either way, nothing is left to do.
             return Ok(());
         }
         outcome.value
@@ -264,7 +263,9 @@ impl PlanDriver<'_> {
     ) -> Result<(), LifecycleError> {
         let executed = claim.phase() == Phase::Execute && report.outcome == ReportOutcome::Done;
         self.settle_lost_runs(claim, report)?;
-        if executed && claim.end_at_once(&result_from_report(report), used, self.lease)? {
+        if executed
+            && claim.complete_plan_in_one_commit(&result_from_report(report), used, self.lease)?
+        {
             return Ok(());
         }
         self.settle_usage(claim, used)?;
@@ -274,7 +275,7 @@ impl PlanDriver<'_> {
 }
 
 impl Claim {
-    /// Hands in what an actor reports. What it says and its sandbox does not bear out is a failure of its own.
+    /// Submits an actor's report. Fails the phase if the sandbox contradicts the report.
     pub(crate) fn submit_report(
         &self,
         report: &Report,
@@ -291,10 +292,9 @@ impl Claim {
                 let (category, message) = self.attribute_failure(*category, message.clone());
                 lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&message), call)
             }
-            ReportOutcome::NeedsAnswer {
-                question,
-                timeout: patience,
-            } => lifecycle.ask_question(plan_id, epoch, &shorten_text(question), *patience, call),
+            ReportOutcome::NeedsAnswer { question, timeout } => {
+                lifecycle.ask_question(plan_id, epoch, &shorten_text(question), *timeout, call)
+            }
             ReportOutcome::Done if phase == Phase::Strategize => {
                 lifecycle.complete_strategize(plan_id, epoch, strategy_from_report(report), call)
             }
@@ -305,9 +305,9 @@ impl Claim {
         let mut category = FailureCategory::Actor;
         let why = match submitted {
             Ok(done) => return Ok(done),
-            // Its rules could not be asked to the end; what it made stays where it is.
+            // A rule check was stopped. Release the claim; the work stays in the sandbox.
             Err(LifecycleError::Stopped) => return lifecycle.release_lease(plan_id, epoch, call),
-            // Success needs evidence.
+            // A report of success without any change is not accepted.
             Err(LifecycleError::Refused(Refusal::EmptyResult)) => describe_empty_result(report),
             Err(LifecycleError::Refused(
                 refusal @ (Refusal::ReadOnly(_)
@@ -326,8 +326,8 @@ impl Claim {
         lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&why), call)
     }
 
-    /// Remembers which ignored files an agent made whose work is not captured: the next run may add them. Without
-    /// that they count as not the agent's, and stay out.
+    /// Records which ignored files the agent created, if its work is not captured. Otherwise the next run would treat
+    /// them as existing files and leave them out of the result.
     fn record_ignored_files(&self) {
         let (Ok(local_host), Ok(locations)) = (
             self.lifecycle.local_host(),
@@ -346,32 +346,31 @@ impl Claim {
         }
     }
 
-    /// What went wrong, by where it came from: whoever works on a repository that goes missing fails over
-    /// it in ways of their own, and is not to blame.
+    /// If the repository is missing, blames that instead of the actor, whose error is only a symptom.
     fn attribute_failure(
         &self,
         category: FailureCategory,
         message: String,
     ) -> (FailureCategory, String) {
         match self.lifecycle.check_resource_paths(self.plan()) {
-            Err(LifecycleError::Sandbox(gone)) => {
-                (FailureCategory::Resource, format!("{gone}\n{message}"))
+            Err(LifecycleError::Sandbox(error)) => {
+                (FailureCategory::Resource, format!("{error}\n{message}"))
             }
             Ok(()) | Err(_) => (category, message),
         }
     }
 }
 
-/// An agent that says it is done and changed nothing mostly says why in its last words.
+/// Includes the agent's last message, which usually has the reason.
 fn describe_empty_result(report: &Report) -> String {
-    let text = "the agent said it was done, and changed nothing";
+    let text = "the agent reported success but changed nothing";
     match report.summary_tail() {
-        Some(words) => format!("{text}; it said last: {words}"),
+        Some(last_message) => format!("{text}; its last message: {last_message}"),
         None => text.to_owned(),
     }
 }
 
-/// What was made, as far as it was said.
+/// The result without its trees, which the capture adds.
 fn result_from_report(report: &Report) -> ResultContent {
     let summary = report.summary.as_ref();
     ResultContent {
@@ -380,7 +379,7 @@ fn result_from_report(report: &Report) -> ResultContent {
     }
 }
 
-/// What was decided; without decisions, what was said is one.
+/// The reported decisions. Without any, the summary becomes the only one.
 fn strategy_from_report(report: &Report) -> Vec<ReportedDecision> {
     let (decisions, summary) = (&report.decisions, &report.summary);
     let summary_text = summary.as_ref();
@@ -390,7 +389,7 @@ fn strategy_from_report(report: &Report) -> Vec<ReportedDecision> {
     };
     vec![ReportedDecision {
         kind: DecisionKind::StrategyChoice,
-        question: "How is it to be done?".to_owned(),
+        question: "How should it be done?".to_owned(),
         choice: shorten_text(summary_text),
         alternatives: Vec::new(),
         rationale: None,
@@ -399,20 +398,19 @@ fn strategy_from_report(report: &Report) -> Vec<ReportedDecision> {
     }]
 }
 
-/// The message of a panic, as far as it has one.
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     let formatted = || payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(formatted).unwrap_or("no message")
 }
 
-/// What can be stored of a text: not more than fits, nothing that no store holds.
+/// Makes a text storable: removes NUL characters, and cuts the middle out if it is too long.
 pub(super) fn shorten_text(text: &str) -> String {
     const MAX_BYTES: usize = ErasableText::MAX_BYTES / 2;
     let text = text.replace('\0', "");
     let text = text.trim();
     if text.is_empty() {
-        return "(nothing was said)".to_owned();
+        return "(no message)".to_owned();
     }
     if text.len() <= MAX_BYTES {
         return text.to_owned();

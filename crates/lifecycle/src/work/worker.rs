@@ -1,7 +1,7 @@
-//! Workers: take what is due, many plans at once, until asked to stop.
+//! Workers: advance due plans, several at once, until a stop is requested.
 //!
-//! A worker signs in under a name of its own, so that others on this host see at once when it is gone
-//! and take its plans over. What it takes from the gone or the expired counts as an attempt.
+//! A worker registers its presence under a unique name, so that others on this host notice at once when it
+//! dies and take over its plans. Each takeover counts as an attempt.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,23 +20,21 @@ use super::{ActorSet, DriveOutcome, DriveProgress, PlanDriver};
 use crate::operations::is_takeover_needless;
 use crate::{Call, LeaseWatch, Lifecycle, LifecycleError};
 
-/// For how long a claim holds without a renewal.
+/// How long a claim is valid without a renewal.
 pub const DEFAULT_LEASE: Span = Span::from_seconds(30);
 
-/// How often it is looked for holders that are gone.
+/// How often to look for dead holders.
 const DEAD_HOLDER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long is waited for something to be committed before looking anew; also how soon a request to
-/// stop is noticed.
+/// The longest wait for a commit before the next scan. A requested stop is noticed within this time.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How many plans are looked at for holders that are gone.
+/// How many held plans are checked for dead holders.
 const MAX_HELD_PLANS: usize = 500;
 
-/// Told how a plan goes.
 type DriveProgressCallback = dyn Fn(&Plan, &DriveProgress) + Send + Sync;
 
-/// Takes plans further until asked to stop.
+/// Advances due plans until a stop is requested.
 ///
 /// ```text
 /// Worker::new(&lifecycle).actor("bot", MyBot).run(&stop)
@@ -51,37 +49,36 @@ pub struct Worker {
     on_progress: Box<DriveProgressCallback>,
 }
 
-/// What a worker did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerStats {
-    /// How often a plan was taken as far as it went.
+    /// How often a plan was driven until it ended or needed a person.
     pub plans_driven: u64,
-    /// How many leases were taken from holders that are gone.
+    /// How many leases were reclaimed from dead holders.
     pub leases_reclaimed: u64,
-    /// How often something went wrong that is no plan's fault.
+    /// Failures that are not a plan's fault.
     pub errors: u64,
 }
 
-/// How long a worker works.
+/// When a worker ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopCondition {
-    /// Until asked to stop.
+    /// A stop is requested.
     Stopped,
-    /// Until nothing is due.
+    /// Nothing is due.
     Drained,
-    /// Until one plan was taken as far as it goes.
+    /// One plan was driven.
     Once,
 }
 
-/// A plan that was taken as far as it goes.
+/// The end of one drive.
 struct DrivenPlan {
     plan_id: PlanId,
-    /// Nothing if driving it panicked.
+    /// Not set if the drive panicked.
     outcome: Option<Result<DriveOutcome, LifecycleError>>,
 }
 
 impl Worker {
-    /// A worker with nobody in its crew yet.
+    /// Creates a worker without actors and with a unique name.
     pub fn new(lifecycle: &Lifecycle) -> Self {
         Self {
             lifecycle: lifecycle.clone(),
@@ -94,61 +91,60 @@ impl Worker {
         }
     }
 
-    /// With an actor of this program.
+    /// Adds a built-in actor.
     ///
     /// # Panics
     ///
-    /// If the name is none.
+    /// If `name` is not a valid actor name.
     #[must_use]
     pub fn actor(mut self, name: &str, actor: impl Actor + 'static) -> Self {
-        let name: QualifiedName = name.parse().expect("the name of an actor");
+        let name: QualifiedName = name.parse().expect("a valid actor name");
         self.actor_set = self.actor_set.with_actor(name, actor);
         self
     }
 
-    /// With this crew.
     #[must_use]
-    pub fn actor_set(mut self, crew: ActorSet) -> Self {
-        self.actor_set = crew;
+    pub fn actor_set(mut self, actor_set: ActorSet) -> Self {
+        self.actor_set = actor_set;
         self
     }
 
-    /// Under this name, which nobody else uses.
+    /// Sets the worker's name, which no other process may use.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = owner.into();
         self
     }
 
-    /// So many plans at once.
+    /// Sets how many plans run at once.
     #[must_use]
     pub fn concurrency(mut self, plans: usize) -> Self {
         self.concurrency = plans.max(1);
         self
     }
 
-    /// With claims that hold for so long without a renewal.
+    /// Sets how long a claim is valid without a renewal. All workers of a store must use the same length.
     #[must_use]
     pub fn lease(mut self, lease: Span) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Only plans that work on this project.
+    /// Takes only plans of this project.
     #[must_use]
     pub fn only_project(mut self, project: Option<QualifiedName>) -> Self {
         self.filter.project = project;
         self
     }
 
-    /// Only plans of this actor.
+    /// Takes only plans of this actor.
     #[must_use]
     pub fn only_actor(mut self, actor: Option<QualifiedName>) -> Self {
         self.filter.actor = actor;
         self
     }
 
-    /// Telling somebody how plans go.
+    /// Calls `callback` with the progress of each plan.
     #[must_use]
     pub fn on_progress(
         mut self,
@@ -158,7 +154,7 @@ impl Worker {
         self
     }
 
-    /// Works until asked to stop. What it works on then is given back, to be gone on with by others.
+    /// Works until `stop` is requested. Then releases its plans, so that others can continue them.
     pub fn run(&self, stop: &Stop) -> Result<WorkerStats, LifecycleError> {
         self.run_until(stop, StopCondition::Stopped)
     }
@@ -168,7 +164,7 @@ impl Worker {
         self.run_until(stop, StopCondition::Drained)
     }
 
-    /// Takes one plan as far as it goes, if one is due.
+    /// Drives one plan, if one is due.
     pub fn run_once(&self, stop: &Stop) -> Result<WorkerStats, LifecycleError> {
         self.run_until(stop, StopCondition::Once)
     }
@@ -178,15 +174,16 @@ impl Worker {
             Some(local_host) => Some(local_host.sandboxes.register_presence(&self.owner)?),
             None => None,
         };
-        let ran = self.run_signed_in(stop, until);
+        let ran = self.run_registered(stop, until);
         let has_errors = ran.as_ref().map_or(true, |stats| stats.errors > 0);
+        // After errors this worker may still hold plans. Its presence file shows others that it has ended.
         if let Some(presence) = presence.filter(|_| has_errors) {
             presence.end_keeping_file();
         }
         ran
     }
 
-    fn run_signed_in(
+    fn run_registered(
         &self,
         stop: &Stop,
         until: StopCondition,
@@ -200,7 +197,7 @@ impl Worker {
         let mut last_dead_holder_check: Option<Instant> = None;
         let mut watch = LeaseWatch::new(self.lease);
         std::thread::scope(|scope| {
-            let (ends, ended): (Sender<DrivenPlan>, Receiver<DrivenPlan>) = channel();
+            let (sender, ended): (Sender<DrivenPlan>, Receiver<DrivenPlan>) = channel();
             let mut busy = BTreeSet::new();
             loop {
                 while let Ok(end) = ended.try_recv() {
@@ -215,7 +212,7 @@ impl Worker {
                     .is_none_or(|at| at.elapsed() >= DEAD_HOLDER_CHECK_INTERVAL)
                 {
                     match self.reclaim_from_dead_holders(&busy, &mut watch) {
-                        Ok(taken) => stats.leases_reclaimed += taken,
+                        Ok(reclaimed) => stats.leases_reclaimed += reclaimed,
                         Err(_) => stats.errors += 1,
                     }
                     last_dead_holder_check = Some(Instant::now());
@@ -228,7 +225,7 @@ impl Worker {
                 let picked = picker.pick_plans(&self.lifecycle, &busy, free);
                 let (picked, log_end) = match picked {
                     Ok(PickedPlans { plans, log_end }) => (plans, log_end),
-                    // A store that is away for a moment must not end a worker that has plans in hand.
+                    // A temporary failure of the store must not end a worker that has running plans.
                     Err(_) if until == StopCondition::Stopped => {
                         stats.errors += 1;
                         (Vec::new(), None)
@@ -249,18 +246,18 @@ impl Worker {
                 }
                 for plan_id in picked {
                     busy.insert(plan_id);
-                    let ends = ends.clone();
+                    let sender = sender.clone();
                     scope.spawn(move || {
-                        // Whoever panics must not leave the worker waiting for their end.
+                        // Catch panics, or the worker would wait forever for the end of this drive.
                         let drive =
                             AssertUnwindSafe(|| self.make_driver(stop).drive_plan(plan_id, None));
                         let outcome = catch_unwind(drive).ok();
-                        // Nobody listens any more once the worker has stopped.
-                        let _ = ends.send(DrivenPlan { plan_id, outcome });
+                        // The receiver is gone if the worker has stopped.
+                        let _ = sender.send(DrivenPlan { plan_id, outcome });
                     });
                 }
                 if busy.len() >= max_running {
-                    // Nothing can be taken before something ends, whatever is committed meanwhile.
+                    // All slots are busy: wait for a drive to end, not for commits.
                     if let Ok(end) = ended.recv_timeout(POLL_INTERVAL) {
                         busy.remove(&end.plan_id);
                         record_outcome(&end, &mut picker, &mut stats);
@@ -270,7 +267,7 @@ impl Worker {
                 if has_unseen {
                     continue;
                 }
-                // What was committed since it was looked is not waited for.
+                // Do not wait if there were commits since the scan: scan again.
                 let unchanged = match (log_end, self.lifecycle.store.read_latest_cursor()) {
                     (Some(seen), Ok(now)) => seen == now,
                     (None, _) | (_, Err(_)) => true,
@@ -295,8 +292,8 @@ impl Worker {
         }
     }
 
-    /// Takes plans from holders whose lease expired, and from those that signed in on this host and are
-    /// gone or no longer renew their leases. What somebody else took first is left to them.
+    /// Reclaims expired leases, and leases of holders registered on this host that have died or no longer
+    /// renew. Skips plans that others reclaim first.
     fn reclaim_from_dead_holders(
         &self,
         active_plans: &BTreeSet<PlanId>,
@@ -324,7 +321,7 @@ impl Worker {
                 continue;
             };
             let takeover = if holder.owner == self.owner {
-                // Ours, and nobody here works on it: what came of it could not be stored.
+                // Our own lease, but no thread works on it: its report could not be stored.
                 if active_plans.contains(&row.plan.id) {
                     continue;
                 }
@@ -350,7 +347,7 @@ impl Worker {
         Ok(reclaimed)
     }
 
-    /// What was lost once too often waits for a person. Nobody drives it any more who could tell.
+    /// Reports a reclaimed plan that has no attempts left. No drive will report it.
     fn report_if_halted(&self, plan: &Plan) {
         if plan.stage.failure().is_some() {
             (self.on_progress)(plan, &DriveProgress::Idle);
@@ -358,7 +355,7 @@ impl Worker {
     }
 }
 
-/// Waits for what is in hand to come to its end.
+/// Waits for the running drives to end.
 fn wait_for_running(
     busy: &mut BTreeSet<PlanId>,
     ended: &Receiver<DrivenPlan>,
@@ -374,14 +371,14 @@ fn wait_for_running(
     }
 }
 
-/// What is left alone for a while, and what is counted.
+/// Updates the picker and the statistics after a drive.
 fn record_outcome(end: &DrivenPlan, picker: &mut PlanPicker, stats: &mut WorkerStats) {
     match &end.outcome {
         Some(Ok(DriveOutcome::Idle(IdleReason::NeedsPerson | IdleReason::Ended))) => {
             picker.unpause_plan(end.plan_id);
             stats.plans_driven += 1;
         }
-        // Somebody else has it, or it is not due any more.
+        // Another holder has it, or it is no longer due.
         Some(Ok(DriveOutcome::Idle(IdleReason::Held | IdleReason::NotDue(_)))) => {
             picker.unpause_plan(end.plan_id)
         }

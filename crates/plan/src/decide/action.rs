@@ -1,4 +1,4 @@
-//! Creating actions and taking them out of use.
+//! Creates and archives actions.
 
 use crate::action::ActionDefinition;
 use crate::argument::ArgumentProblem;
@@ -93,7 +93,7 @@ pub(super) fn archive_action(
     })
 }
 
-/// The answer to a command that is not about a plan.
+/// Returns the receipt of a command that is not about a plan.
 pub(super) fn receipt_without_plan(request: &DecisionRequest, now: Timestamp) -> CommandReceipt {
     CommandReceipt {
         verb: request.command.verb(),

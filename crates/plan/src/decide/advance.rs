@@ -1,4 +1,4 @@
-//! The way forward: results handed in, and the moves between phases.
+//! Submitting results, approving them, and moving a plan to its next phase.
 
 use crate::changeset::digest_open_entries;
 use crate::command::CapturedNodeChanges;
@@ -14,18 +14,17 @@ use crate::{
     ResourceCommit, RowWrite,
 };
 
-/// What a holder hands in at the end of execute.
+/// What a holder submits at the end of execute.
 pub(super) struct ExecuteSubmission<'a> {
-    /// The result.
     pub result: &'a ResultContent,
-    /// What changed, as read from the sandboxes.
+    /// Changes as captured from the sandboxes.
     pub captured: &'a [CapturedNodeChanges],
-    /// Even if nothing changed.
+    /// Accept a result without changes.
     pub allow_empty: bool,
 }
 
-/// The sandboxes are ready. Said after every claim that had anything to do for it; the bases are
-/// those of all resources, once.
+/// Records that the sandboxes are ready. Submitted after each claim that had to prepare them, with
+/// exactly one base per resource.
 pub(super) fn record_bases(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
@@ -41,12 +40,12 @@ pub(super) fn record_bases(
     if draft.require_holder(epoch).is_err() {
         return draft.answer_not_applicable();
     }
-    let fits = draft.plan.resources.len() == bases.len()
+    let matches_resources = draft.plan.resources.len() == bases.len()
         && draft.plan.resources.iter().all(|resource| {
             let base = bases.iter().find(|base| base.resource == resource.name);
             base.is_some_and(|base| !base.commit.is_empty())
         });
-    if !fits {
+    if !matches_resources {
         return Err(Refusal::BasesMismatch);
     }
     draft.emit_event(Event::BasesRecorded {
@@ -82,7 +81,7 @@ pub(super) fn execute_plan(
     let PlanStage::Strategize(WorkState::Complete) = draft.plan.stage else {
         return draft.answer_not_applicable();
     };
-    // Having asked for strategize is not having asked for execute.
+    // A person who asked for strategize has not asked for execute.
     let asked = draft.request.caller.is_person();
     draft.require_person_or(AutomationStep::StartExecute)?;
     match gate::pass_gate(draft, Gate::Execute, judgement)? {
@@ -122,16 +121,16 @@ pub(super) fn complete_execute(
         return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
     gate::require_fresh_judgement(draft.facts, &draft.plan, Gate::Result, judgement)?;
-    let recorded = draft.facts.entries.iter().map(|(of, entry)| (*of, entry));
-    if let Some(seen) = judgement.recorded
-        && seen != digest_open_entries(recorded)
+    let recorded = draft.facts.entries.iter().map(|(id, entry)| (*id, entry));
+    if let Some(judged) = judgement.recorded
+        && judged != digest_open_entries(recorded)
     {
         return Err(Refusal::JudgementStale { gate: Gate::Result });
     }
-    // That every rule was judged matters here; what they said decides about apply.
+    // Every rule must have been judged. Failures do not block here: they block apply.
     let (_, failed) =
         gate::evaluate_gate(&draft.plan, &draft.facts.rules, Gate::Result, judgement)?;
-    // What waits for a person is nothing that sending it back could mend.
+    // Sending the result back cannot help a rule that waits for a person.
     let unmet = failed.into_iter().filter(|rule| rule.waits.is_none());
     let unmet = unmet.map(|rule| UnmetRule {
         rule: rule.rule,
@@ -158,7 +157,7 @@ pub(super) fn complete_execute(
     Ok(draft.finish())
 }
 
-/// Signs the result. Lands nothing by itself; only a person can.
+/// Approves the result. Only a person can, and nothing lands yet.
 pub(super) fn approve(
     mut draft: DecisionDraft<'_>,
     options: &LandingOptions,
@@ -180,7 +179,7 @@ pub(super) fn approve(
         .ok_or(Refusal::EmptyResult)?;
     draft.emit_event(Event::Approved {
         content,
-        how: options.clone(),
+        options: options.clone(),
         rules: gate::rule_refs_in_force(&draft.plan, &draft.facts.rules, targets),
         tips: targets.tips.clone(),
         by_profile: None,
@@ -199,7 +198,7 @@ pub(super) fn apply_plan(
     let asked = draft.request.caller.is_person();
     let lands_automatically = draft.plan.lands_automatically();
     let approved = gate::require_valid_approval(&draft, &judgement.targets).is_ok();
-    // Having signed is not having asked to land.
+    // An approval is not a request to land.
     if !lands_automatically {
         draft.require_person()?;
     }
@@ -210,12 +209,13 @@ pub(super) fn apply_plan(
     match gate::pass_gate(draft, Gate::Apply, judgement)? {
         gate::GatePassage::Blocked(decision) => Ok(decision),
         gate::GatePassage::Open(mut draft) => {
-            // A rule that fails says more than a signature that it made void.
+            // Checked after the gate: a failing rule is a better answer than the approval it
+            // voided.
             if draft.plan.has_targets() && !lands_automatically {
                 gate::require_valid_approval(&draft, &judgement.targets)?;
             }
             if approve_by_profile && let Some(result) = &draft.plan.result {
-                let options = draft.plan.ways.arrival.clone();
+                let options = draft.plan.policy.landing.clone();
                 let content = result.digest(&options);
                 let by_profile = Some(draft.plan.profile);
                 let rules =
@@ -223,7 +223,7 @@ pub(super) fn apply_plan(
                 let tips = judgement.targets.tips.clone();
                 draft.emit_event(Event::Approved {
                     content,
-                    how: options,
+                    options,
                     rules,
                     tips,
                     by_profile,
@@ -236,7 +236,7 @@ pub(super) fn apply_plan(
     }
 }
 
-/// Reported decisions with their numbers; the root is the parent of what names none.
+/// Numbers reported decisions. A decision without a parent goes under the root.
 fn number_decisions(
     reported: &[ReportedDecision],
     existing: u32,
@@ -250,7 +250,7 @@ fn number_decisions(
         let number =
             existing + 1 + u32::try_from(index).map_err(|_| refuse("there are too many"))?;
         if !one.kind.is_for_actors() {
-            return Err(refuse("its kind is the engine's to record"));
+            return Err(refuse("only the engine records decisions of its kind"));
         }
         let parent = one.parent.unwrap_or(1);
         if parent == 0 || parent >= number {

@@ -1,10 +1,10 @@
-//! What can be done to a plan as it stands: the commands a person or a script may be pointed to.
+//! The verbs that a plan's state allows, for hints to people and scripts.
 
 use crate::stage::{ApplyState, WorkState};
 use crate::{Plan, PlanStage, Verb};
 
-/// Verbs that are not refused for the plan's stage, most useful first. What only the holder can do
-/// is among them while there is one.
+/// Returns the verbs that the plan's stage allows, most useful first. Includes verbs that only the
+/// holder can use, while there is a holder.
 pub fn available_verbs(plan: &Plan) -> Vec<Verb> {
     let prepared = plan.is_prepared();
     match &plan.stage {
@@ -38,11 +38,11 @@ pub fn available_verbs(plan: &Plan) -> Vec<Verb> {
                 vec![Verb::Answer, Verb::Revise, Verb::Revert, Verb::Cancel]
             }
             WorkState::Complete => {
-                // What has to be signed is refused by `apply-plan` until it is.
-                let to_sign = plan.has_targets()
+                // `apply-plan` is refused until the result is approved.
+                let needs_approval = plan.has_targets()
                     && !plan.lands_automatically()
                     && plan.valid_approval().is_none();
-                let mut verbs = if to_sign {
+                let mut verbs = if needs_approval {
                     vec![Verb::Approve]
                 } else {
                     vec![Verb::ApplyPlan, Verb::Approve]

@@ -1,5 +1,5 @@
-//! Several decisions of one caller as one: each is made on what those before it left, each keeps its
-//! events, and all of them are committed or none.
+//! Decides several requests of one caller as one commit. Each is decided on the facts that the
+//! previous ones leave and keeps its own events. All are committed, or none.
 
 use crate::facts::PlanChange;
 use crate::judgement::GateJudgement;
@@ -8,11 +8,11 @@ use crate::{Command, Decision, DecisionFacts, Refusal, RowWrite, Timestamp};
 
 use super::{DecisionRequest, decide};
 
-/// Decides the requests in their order. Refused as soon as one of them is.
+/// Decides the requests in order. Fails with the first refusal.
 ///
-/// Nobody can have judged a plan that is not committed yet, so a gate on the way opens only if no rule is
-/// in force there; otherwise the answer is [`Refusal::JudgementStale`], and the requests have to be made
-/// one by one.
+/// Nobody can have judged a plan version that is not committed yet. A gate inside a batch therefore
+/// opens only if no rule is in force there. Otherwise the answer is [`Refusal::JudgementStale`],
+/// and the caller submits the requests one by one.
 ///
 /// # Panics
 ///
@@ -37,7 +37,7 @@ pub fn decide_batch(
     Ok(combined.expect("BUG: there is at least one request"))
 }
 
-/// Has a command say of the plan as it stands that no rule said anything.
+/// Gives the command a judgement of the current plan without any verdicts.
 fn set_empty_judgement(command: &mut Command, facts: &DecisionFacts) {
     if let (Some(plan), Some(judgement)) = (&facts.plan, command.judgement_mut()) {
         *judgement = GateJudgement {
@@ -49,7 +49,7 @@ fn set_empty_judgement(command: &mut Command, facts: &DecisionFacts) {
 }
 
 impl DecisionFacts {
-    /// The facts once a decision on them is committed.
+    /// Returns the facts as they are after the decision is committed.
     #[must_use]
     fn after_decision(mut self, decision: &Decision) -> Self {
         for change in &decision.plans {
@@ -97,7 +97,7 @@ impl DecisionFacts {
                         .reservations
                         .retain(|other| other.epoch != *epoch);
                 }
-                // Nothing that is decided in a row reads them.
+                // No command in a batch reads these rows.
                 RowWrite::PutRule(_)
                 | RowWrite::DropRule { .. }
                 | RowWrite::PutVerdict(_)
@@ -109,7 +109,7 @@ impl DecisionFacts {
 }
 
 impl Decision {
-    /// This decision and one that was made on what it left, as one.
+    /// Combines this decision with the next one, which was made on the facts it leaves.
     #[must_use]
     fn followed_by(mut self, next: Self) -> Self {
         for change in next.plans {
@@ -128,7 +128,7 @@ impl Decision {
         let is_lease =
             |row: &RowWrite| matches!(row, RowWrite::PutLease(_) | RowWrite::DropLease(_));
         if next.rows.iter().any(is_lease) {
-            // Only the last counts.
+            // Only the last lease row counts.
             self.rows.retain(|row| !is_lease(row));
         }
         self.rows.extend(next.rows);

@@ -1,4 +1,4 @@
-//! Changesets: opened, recorded into and sealed by the holder of the execute phase only.
+//! Opens, fills and seals changesets. Only the holder of the execute phase may.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,18 +91,18 @@ pub(super) fn seal_changeset(
     Ok(draft.finish())
 }
 
-/// Closes every open changeset of the plan, whoever opened it.
+/// Seals every open changeset of the plan, including those of earlier holders.
 pub(super) fn seal_open_changesets(draft: &mut DecisionDraft<'_>) {
     for changeset in draft.facts.changesets.clone() {
         seal_with_stored_entries(draft, changeset);
     }
 }
 
-/// Takes in what was read from the sandboxes, and closes every open changeset.
+/// Merges the captured changes into the changesets, and seals every open changeset.
 ///
-/// The tree is the truth; what tools reported adds who did it. A path that one unit of work
-/// reported is that unit's; one that nobody or several reported is its sandbox's. A report that the
-/// tree does not show stays, flagged.
+/// The captured tree decides what changed; reports of tools add who did it. A path that exactly one
+/// unit of work reported goes to that unit. A path reported by none or several goes to the unit of
+/// its sandbox. A report that the tree does not confirm is kept and marked `unseen`.
 pub(super) fn merge_captured_changes(
     draft: &mut DecisionDraft<'_>,
     epoch: Epoch,
@@ -149,7 +149,7 @@ pub(super) fn merge_captured_changes(
     }
 }
 
-/// The open changeset of a unit of work, opened if there is none.
+/// Returns the open changeset of a unit of work, and opens one if there is none.
 fn find_or_open_changeset(
     draft: &mut DecisionDraft<'_>,
     changesets: &mut Vec<Changeset>,
@@ -201,7 +201,7 @@ fn seal_with_entries(
     draft.rows.push(RowWrite::PutChangeset(changeset));
 }
 
-/// The changeset that is meant; ambiguity is refused, never guessed.
+/// Resolves a selector to an open changeset. Refuses an ambiguous one.
 fn resolve_changeset(
     draft: &DecisionDraft<'_>,
     epoch: Epoch,

@@ -1,4 +1,4 @@
-//! Leases: claiming a phase, keeping it, giving it back, taking it from the dead.
+//! Leases: claim a phase, renew, release and reclaim.
 
 use crate::command::ReclaimGrounds;
 use crate::decide::draft::DecisionDraft;
@@ -30,11 +30,12 @@ pub(super) fn claim_phase(
     if draft.plan.phase() != phase {
         return draft.answer_not_applicable();
     }
-    // What has begun to land is finished, whatever became of its projects.
+    // A landing past the point of no return must be finished, even if its project is paused or
+    // gone.
     if !draft.plan.is_prepared() {
         project::require_projects_ready(draft.facts, &draft.plan)?;
     }
-    // A person need not wait for the time the engine gave itself.
+    // The retry delay applies to workers only.
     if let Some(retry_at) = queued.retry_at
         && retry_at > draft.now
         && !caller.is_person()
@@ -75,7 +76,7 @@ pub(super) fn claim_phase(
         draft.emit_event(Event::DecisionsRecorded { decisions });
     }
     if phase == Phase::Execute {
-        // What an earlier holder left open is closed as it stands; it can write no more.
+        // Seal what an earlier holder left open. That holder is fenced and cannot write any more.
         changeset::seal_open_changesets(&mut draft);
     }
     draft.epoch = Some(epoch);
@@ -84,7 +85,7 @@ pub(super) fn claim_phase(
     Ok(draft.finish())
 }
 
-/// Extends a lease, expired or not: as long as nobody took it, the holder has it.
+/// Renews a lease. An expired lease can be renewed until another holder reclaims it.
 pub(super) fn renew_lease(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
@@ -122,6 +123,8 @@ pub(super) fn reclaim_lease(
         .lease
         .as_ref()
         .map_or(Timestamp(i64::MIN), |lease| lease.expires_at);
+    // The caller looked before this decision. Check its grounds against the stored lease: the holder may
+    // have renewed, or another may have claimed the plan, in the meantime.
     match grounds {
         ReclaimGrounds::Expired if expires_at > draft.now => {
             return Err(Refusal::LeaseRuns { holder, expires_at });
@@ -139,8 +142,10 @@ pub(super) fn reclaim_lease(
         | ReclaimGrounds::OwnerDead(_)
         | ReclaimGrounds::Unrenewed { .. } => {}
     }
+    // The new epoch fences the old holder: if it is alive after all, its commands are refused.
     let epoch = draft.plan.epoch.next();
     let exhausted = draft.plan.unattended_attempts >= draft.plan.limits.attempts;
+    // Past the point of no return the plan must not fail: another holder has to finish the landing.
     if exhausted && !draft.plan.is_prepared() {
         let message = format!(
             "{} vanished; the phase was tried {} times without a result",

@@ -1,4 +1,4 @@
-//! Making plans: of an action or a goal, and out of other plans.
+//! Creates plans: from an action or a goal, or from another plan's result.
 
 use std::sync::Arc;
 
@@ -70,12 +70,17 @@ pub(super) fn create_plan(
         .or(new.fallback_profile)
         .unwrap_or((crate::Profile::default(), ProfileSource::Default));
     let actors = actors.ok_or(Refusal::NoActor)?;
-    let works = |one: &&ActorDefinition| actors.actor_names().any(|name| *name == one.name);
+    let works_on_plan = |one: &&ActorDefinition| actors.actor_names().any(|name| *name == one.name);
     let created = PlanCreated {
         goal,
         action: definition.map(|action| action.name.clone()),
         arguments,
-        definitions: new.definitions.iter().filter(works).cloned().collect(),
+        definitions: new
+            .definitions
+            .iter()
+            .filter(works_on_plan)
+            .cloned()
+            .collect(),
         strategy_wanted: new.strategy_wanted,
         actors,
         profile,
@@ -83,7 +88,7 @@ pub(super) fn create_plan(
         read_only: definition.is_some_and(|action| action.read_only),
         resources: project::freeze_projects(facts, &new.projects)?,
         bases: new.bases.clone(),
-        ways: new.policy.clone(),
+        policy: new.policy.clone(),
         limits: new.limits,
         origin: PlanOrigin::Use,
         result: None,
@@ -116,7 +121,7 @@ pub(super) fn create_undo_plan(
     if !draft.plan.has_targets() {
         return Err(Refusal::NothingToUndo);
     }
-    // It would be a plan that can never start.
+    // Without its resources the undo plan could never start.
     project::require_resources_exist(draft.facts, &draft.plan)?;
     let goal = format!("Undo: {}", draft.plan.goal.first_line());
     let change = create_linked_plan(
@@ -132,47 +137,48 @@ pub(super) fn create_undo_plan(
     Ok(decision)
 }
 
-/// A plan that starts with a result: actors and profile are those of the one it comes from.
+/// Creates a plan that starts with a result. It inherits actors, profile and limits from its
+/// origin.
 pub(super) fn create_linked_plan(
     draft: &DecisionDraft<'_>,
     linked: &LinkedPlan,
     goal: ErasableText,
     origin: PlanOrigin,
 ) -> Result<PlanChange, Refusal> {
-    let from = &draft.plan;
+    let origin_plan = &draft.plan;
     let mut resources: Vec<PlanResource> = Vec::new();
     for name in &linked.resources {
-        let known = from.resource(name);
-        let resource = known.ok_or_else(|| Refusal::ResourceNotInPlan(name.clone()))?;
+        let found = origin_plan.resource(name);
+        let resource = found.ok_or_else(|| Refusal::ResourceNotInPlan(name.clone()))?;
         if !resources.contains(resource) {
             resources.push(resource.clone());
         }
     }
-    let mut ways = from.ways.clone();
+    let mut policy = origin_plan.policy.clone();
     if let PlanOrigin::UndoOf(_) = origin {
-        // Nobody's working tree is looked at for it: the rules of its target judge it.
-        ways.rules.clear();
+        // An undo reads no working tree. Only the rules of its targets apply.
+        policy.rules.clear();
     }
     let created = PlanCreated {
         goal,
-        action: from.action.clone(),
-        arguments: from.arguments.clone(),
-        actors: from.actors.clone(),
-        definitions: from.definitions.clone(),
+        action: origin_plan.action.clone(),
+        arguments: origin_plan.arguments.clone(),
+        actors: origin_plan.actors.clone(),
+        definitions: origin_plan.definitions.clone(),
         strategy_wanted: false,
-        profile: from.profile,
-        profile_source: from.profile_source,
+        profile: origin_plan.profile,
+        profile_source: origin_plan.profile_source,
         read_only: false,
         resources,
-        ways,
-        // A result that is there has its base already.
+        policy,
+        // The result already names its bases.
         bases: linked
             .result
             .trees
             .iter()
             .map(ResultTree::base_commit)
             .collect(),
-        limits: from.limits,
+        limits: origin_plan.limits,
         origin,
         result: Some(linked.result.clone()),
     };
@@ -184,7 +190,7 @@ pub(super) fn create_linked_plan(
     ))
 }
 
-/// The root of the decision tree: what the plan is for.
+/// Returns the root of the decision tree: the plan's goal.
 pub(super) fn root_decision(goal: &ErasableText) -> DecisionNode {
     DecisionNode {
         number: 1,
@@ -198,7 +204,8 @@ pub(super) fn root_decision(goal: &ErasableText) -> DecisionNode {
     }
 }
 
-/// A plan's first event; one that starts with a result has its root decision at once.
+/// Records a plan's first events. A plan that starts with a result gets its root decision at once,
+/// because its next gate comes before its first claim.
 fn record_creation(
     id: PlanId,
     request: &DecisionRequest,

@@ -1,4 +1,4 @@
-//! A decision in the making about one plan.
+//! A draft of a decision about one plan.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use crate::{
     RecordedEvent, Refusal, RowWrite, Timestamp,
 };
 
-/// Collects events and rows; the plan in it is always the one its events make.
+/// Collects events and rows. Its plan always includes the collected events.
 pub(super) struct DecisionDraft<'a> {
     pub facts: &'a DecisionFacts,
     pub request: &'a DecisionRequest,
-    /// Never before the plan's last event, so that its log is in the order of time.
+    /// Never before the plan's last event, so that the log is in time order even if clocks differ.
     pub now: Timestamp,
     pub plan: Arc<Plan>,
     pub rows: Vec<RowWrite>,
     pub epoch: Option<Epoch>,
     pub changeset: Option<ChangesetId>,
     pub grant: Option<BudgetGrant>,
-    /// The plan that was read.
+    /// The plan as read from the store.
     plan_before: &'a Arc<Plan>,
     events: Vec<RecordedEvent>,
     new_plans: Vec<PlanChange>,
 }
 
 impl<'a> DecisionDraft<'a> {
-    /// A draft on the plan that was read.
+    /// Starts a draft on the plan in the facts.
     pub fn for_request(
         facts: &'a DecisionFacts,
         request: &'a DecisionRequest,
@@ -57,7 +57,7 @@ impl<'a> DecisionDraft<'a> {
         })
     }
 
-    /// Adds an event, and takes the plan one further.
+    /// Adds an event and applies it to the plan.
     pub fn emit_event(&mut self, event: Event) {
         let recorded = RecordedEvent {
             plan: self.plan.id,
@@ -71,12 +71,12 @@ impl<'a> DecisionDraft<'a> {
         self.events.push(recorded);
     }
 
-    /// Adds a new plan that comes to be in the same commit.
+    /// Adds a new plan to create in the same commit.
     pub fn add_new_plan(&mut self, change: PlanChange) {
         self.new_plans.push(change);
     }
 
-    /// The holder, if the given authority is the current one; otherwise the answer to give.
+    /// Checks that the epoch is the current holder's.
     pub fn require_holder(&self, epoch: Epoch) -> Result<(), Refusal> {
         match self.plan.stage.holder() {
             Some(holder) if holder.epoch == epoch => Ok(()),
@@ -87,7 +87,7 @@ impl<'a> DecisionDraft<'a> {
         }
     }
 
-    /// Only on a person's word.
+    /// Checks that the caller is a person.
     pub fn require_person(&self) -> Result<(), Refusal> {
         if self.request.caller.is_person() {
             return Ok(());
@@ -98,7 +98,7 @@ impl<'a> DecisionDraft<'a> {
         })
     }
 
-    /// On a person's word, or by itself where the profile lets it.
+    /// Checks that the profile allows the step without a person, or that the caller is one.
     pub fn require_person_or(&self, step: AutomationStep) -> Result<(), Refusal> {
         if self.plan.allows_unattended(step) {
             return Ok(());
@@ -106,7 +106,8 @@ impl<'a> DecisionDraft<'a> {
         self.require_person()
     }
 
-    /// Everything that was collected, as a decision.
+    /// Returns the collected events and rows as a decision. Drops the lease if the plan has no
+    /// holder any more.
     pub fn finish(mut self) -> Decision {
         if self.plan_before.stage.holder().is_some() && self.plan.stage.holder().is_none() {
             self.rows.push(RowWrite::DropLease(self.plan.id));
@@ -129,7 +130,7 @@ impl<'a> DecisionDraft<'a> {
         }
     }
 
-    /// Nothing but rows: the plan stays as it is, whatever was collected.
+    /// Returns a decision with these rows only. Discards the collected events.
     pub fn finish_with_rows(self, rows: Vec<RowWrite>, outcome: ReceiptOutcome) -> Decision {
         let mut receipt = self.make_receipt(outcome);
         receipt.version = Some(self.plan_before.version);
@@ -140,12 +141,14 @@ impl<'a> DecisionDraft<'a> {
         }
     }
 
-    /// The answer to a command that does nothing in this stage: done before by the same authority,
-    /// or a refusal that says why and what would help.
+    /// Answers a command that does not apply in this stage: "already done" if the same epoch did it
+    /// before, otherwise the most specific refusal.
     pub fn answer_not_applicable(self) -> Result<Decision, Refusal> {
         let verb = self.request.command.verb();
         let given = self.request.command.epoch();
         let done = self.plan.done.get(&verb).cloned();
+        // First of all: a holder that lost an answer must learn that its command succeeded, even if
+        // the plan has ended or has another holder by now.
         if let (Some(given), Some(done)) = (given, &done)
             && done.epoch == Some(given)
         {
@@ -179,11 +182,11 @@ impl<'a> DecisionDraft<'a> {
             verb,
             stage,
             done,
-            helps: available_verbs(&self.plan),
+            possible_verbs: available_verbs(&self.plan),
         })
     }
 
-    /// The lease to store with a claim or a renewal.
+    /// Adds the lease row of a claim or renewal.
     pub fn put_lease(&mut self, owner: &str, epoch: Epoch, expires_at: Timestamp) {
         let lease = Lease {
             plan: self.plan.id,

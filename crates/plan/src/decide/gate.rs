@@ -1,4 +1,4 @@
-//! Gates: a judgement is taken only if it is about this plan and these rules, and complete.
+//! Gates: accepts a judgement only if it covers the current plan version and every rule in force.
 
 use crate::decide::draft::DecisionDraft;
 use crate::decide::{ledger, text};
@@ -15,15 +15,15 @@ use crate::{
     RowWrite,
 };
 
-/// What came of a gate.
+/// The outcome of a gate.
 #[expect(
     clippy::large_enum_variant,
-    reason = "looked at once and taken apart; a box would be an allocation for each"
+    reason = "matched once and taken apart; boxing would add an allocation"
 )]
 pub(super) enum GatePassage<'a> {
-    /// It opened; the draft has its event.
+    /// The gate opened. The draft contains its event.
     Open(Box<DecisionDraft<'a>>),
-    /// It did not: the plan stays as it is, the verdict is stored beside it.
+    /// The gate is blocked. The plan is unchanged; the decision stores the verdict.
     Blocked(Decision),
 }
 
@@ -35,10 +35,10 @@ pub(super) fn pass_gate<'a>(
     require_fresh_judgement(draft.facts, &draft.plan, gate, judgement)?;
     let (counts, failed) = evaluate_gate(&draft.plan, &draft.facts.rules, gate, judgement)?;
     if failed.is_empty() {
-        // Before the root there is nothing that a decision could hang under.
+        // Without a root there is no parent node. The first claim records these decisions instead.
         let decisions = match draft.plan.decisions {
             0 => Vec::new(),
-            made => enforcement_decisions(&draft, gate, judgement, made + 1),
+            recorded => enforcement_decisions(&draft, gate, judgement, recorded + 1),
         };
         draft.emit_event(Event::GateHeld {
             gate,
@@ -67,7 +67,7 @@ pub(super) fn pass_gate<'a>(
     )))
 }
 
-/// Is the judgement about the plan and the rules as they are now?
+/// Checks that the judgement was made on the current plan version and rule revisions.
 pub(super) fn require_fresh_judgement(
     facts: &DecisionFacts,
     plan: &Plan,
@@ -75,19 +75,19 @@ pub(super) fn require_fresh_judgement(
     judgement: &GateJudgement,
 ) -> Result<(), Refusal> {
     let scopes = plan.rule_scopes();
-    let same = |scope: &RuleScope| {
+    let is_current = |scope: &RuleScope| {
         judgement.revisions.get(scope).copied().unwrap_or(0) == facts.rules.revision(scope)
     };
-    if judgement.version == plan.version && scopes.iter().all(same) {
+    if judgement.version == plan.version && scopes.iter().all(is_current) {
         Ok(())
     } else {
         Err(Refusal::JudgementStale { gate })
     }
 }
 
-/// How the rules in force at a gate came out: the counts, and those that block.
+/// Counts the outcomes of the rules in force at a gate, and returns those that block.
 ///
-/// A rule in force that the judgement does not mention makes it stale: no rule is passed over.
+/// A judgement without a verdict for a rule in force is stale, so that no rule is skipped.
 pub fn evaluate_gate(
     plan: &Plan,
     rules: &RuleBook,
@@ -123,7 +123,7 @@ pub fn evaluate_gate(
     Ok((counts, failed))
 }
 
-/// The rules in force at a gate that are only advice, and do not hold.
+/// Returns the advisory rules in force at a gate that failed.
 pub fn failed_advisory_rules(
     plan: &Plan,
     rules: &RuleBook,
@@ -164,7 +164,7 @@ fn is_waived(plan: &Plan, rule: &Rule) -> bool {
     !rule.draft.non_overridable && plan.waivers.iter().any(|waiver| waiver.rule == reference)
 }
 
-/// What the rules at an open gate decided, one by one, for the tree of decisions.
+/// Returns one decision node per rule at an open gate, numbered from `first`.
 pub(super) fn enforcement_decisions(
     draft: &DecisionDraft<'_>,
     gate: Gate,
@@ -202,7 +202,7 @@ pub(super) fn enforcement_decisions(
     decisions
 }
 
-/// The wordings of the rules that decide whether a result may land.
+/// Returns the rule revisions that decide whether a result may land.
 pub(super) fn rule_refs_in_force(
     plan: &Plan,
     rules: &RuleBook,
@@ -213,22 +213,22 @@ pub(super) fn rule_refs_in_force(
     in_force.iter().map(|rule| rule.reference()).collect()
 }
 
-/// The signature on the result as it stands, under the rules as they stand.
+/// Returns the approval if it covers the current result and the current rules.
 pub(super) fn require_valid_approval<'a>(
     draft: &'a DecisionDraft<'_>,
     targets: &PlanTargets,
 ) -> Result<&'a Approval, Refusal> {
     let approval = draft.plan.approval.as_ref();
     let approval = approval.ok_or(Refusal::NeedsApproval)?;
-    let now = rule_refs_in_force(&draft.plan, &draft.facts.rules, targets);
-    match draft.plan.approval_void_reason(&now) {
+    let current_rules = rule_refs_in_force(&draft.plan, &draft.facts.rules, targets);
+    match draft.plan.approval_void_reason(&current_rules) {
         None => Ok(approval),
         Some(reason) => Err(Refusal::ApprovalVoid(reason)),
     }
 }
 
-/// Keeps what checks said of a subject. A fact about that subject, whatever became of the plan since; once
-/// nobody will ask for it any more, only what it took is charged.
+/// Stores verdicts of checks. They stay true for their subject even if the plan has moved on. Once
+/// the plan is final or landing, only their usage is charged.
 pub(super) fn keep_evidence(
     draft: DecisionDraft<'_>,
     judgement: &GateJudgement,
@@ -254,7 +254,7 @@ pub(super) fn keep_evidence(
     Ok(draft.finish_with_rows(rows, ReceiptOutcome::Done))
 }
 
-/// A person says whether a rule that asks holds.
+/// Records a person's verdict on a rule that asks.
 pub(super) fn record_ruling(
     mut draft: DecisionDraft<'_>,
     name: &RuleName,
@@ -302,7 +302,7 @@ pub(super) fn record_ruling(
     Ok(draft.finish())
 }
 
-/// The rules in force of this name, at least one.
+/// Returns the rules in force with this name, at least one.
 fn require_rules_in_force<'a>(
     rules: &'a RuleBook,
     plan: &Plan,
@@ -341,7 +341,7 @@ pub(super) fn waive_rule(
         .clone()
         .with_plan_rules(&draft.plan, targets);
     let named = require_rules_in_force(&rules, &draft.plan, name)?;
-    // One that stays in force would block the plan all the same.
+    // Refuse all if one cannot be waived: it would still block the plan.
     if let Some(rule) = named.iter().find(|rule| rule.draft.non_overridable) {
         return Err(Refusal::NonOverridable {
             rule: rule.reference(),

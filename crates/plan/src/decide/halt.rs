@@ -1,4 +1,4 @@
-//! Halting: failures, questions and their answers.
+//! Failures, questions and answers.
 
 use crate::decide::draft::DecisionDraft;
 use crate::decide::text;
@@ -49,10 +49,10 @@ pub(super) fn ask_person(
         return draft.answer_not_applicable();
     }
     let text = text::require_text("question", question)?;
-    // What became of a change that landed and is gone must not be decided by a clock.
+    // Past the point of no return a person must decide, so the question never expires.
     let answer_timeout = answer_timeout.filter(|_| !draft.plan.is_prepared());
     let deadline: Option<Timestamp> =
-        answer_timeout.map(|patience| draft.now.saturating_add(patience));
+        answer_timeout.map(|timeout| draft.now.saturating_add(timeout));
     draft.emit_event(Event::Asked {
         question: PlanQuestion {
             text,
@@ -84,7 +84,7 @@ pub(super) fn answer_question(
         answer: answer_text.clone(),
         fate,
     });
-    // A question is asked by a holder, and the first claim recorded the root.
+    // Node 1 exists: only a holder asks, and the first claim records the root.
     let decisions = vec![DecisionNode {
         number: draft.plan.decisions + 1,
         parent: Some(1),
@@ -120,7 +120,7 @@ pub(super) fn expire_question(mut draft: DecisionDraft<'_>) -> Result<Decision, 
     }
 }
 
-/// 5 seconds, doubled with every attempt, 5 minutes at most.
+/// 5 seconds, doubled with every attempt, at most 5 minutes.
 fn retry_delay(attempts: u32) -> Span {
     let doubled = 5_i64.saturating_mul(1 << attempts.saturating_sub(1).min(10));
     Span::from_seconds(doubled.min(300))

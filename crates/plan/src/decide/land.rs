@@ -1,5 +1,5 @@
-//! Landing: from the stored intent to applied. Between the two only rolling forward, or a proven
-//! withdrawal.
+//! Landing: from the stored intent to `applied`. In between, a plan can only roll forward, or
+//! withdraw if no target has changed.
 
 use crate::changeset::TreePath;
 use crate::command::LinkedPlan;
@@ -53,13 +53,14 @@ pub(super) fn prepare_landing(
                 moves: moves.to_vec(),
                 vouched: None,
             };
+            // Committed before any target moves: after a crash, the intent says what may have happened.
             draft.emit_event(Event::ApplyPrepared { epoch, intent });
             Ok(draft.finish())
         }
     }
 }
 
-/// Only the caller can know that no target ever had the change; it looks before it asks.
+/// Withdraws the landing intent. The caller must have checked that no target ever had the change.
 pub(super) fn withdraw_landing(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
@@ -87,13 +88,14 @@ pub(super) fn complete_landing(
     if draft.require_holder(epoch).is_err() {
         return draft.answer_not_applicable();
     }
-    // What lands on nothing leaves no rest; a rest could write what its origin may not.
+    // Without targets there is no rest. A rest plan is not read-only, so it could write what its
+    // origin may not.
     if !draft.plan.has_targets() && rest.is_some() {
         return Err(Refusal::ReadOnly("anything".to_owned()));
     }
     match intent {
         Some(intent) => require_landed(&intent, landed, rest)?,
-        // A plan that lands on nothing is prepared and landed in one.
+        // A plan without targets is prepared and landed in one step.
         None if !draft.plan.has_targets() => {
             draft.emit_event(Event::ApplyPrepared {
                 epoch,
@@ -143,8 +145,9 @@ pub(super) fn constrain_landing(
     Ok(draft.finish())
 }
 
-/// Does the signature outlive that its targets moved, if they did? What was judged says where they are, and
-/// so do the moves of the targets themselves; a new branch or a working tree moves none.
+/// Checks that the approval is still valid if its targets moved. The judged tips and the moves of
+/// the targets tell where the targets are. A move of a new branch or working tree says nothing
+/// about the target.
 fn require_approval_survives_move(
     plan: &Plan,
     approval: &Approval,
@@ -155,7 +158,7 @@ fn require_approval_survives_move(
         let resource = plan.resources.iter().find(|one| one.name == resource);
         resource.and_then(|resource| resource.target.as_deref())
     };
-    let own = moves
+    let target_moves = moves
         .iter()
         .filter(|step| target_of(&step.resource) == Some(&step.target))
         .map(|step| (&step.resource, &step.old));
@@ -165,10 +168,10 @@ fn require_approval_survives_move(
         let signed = signed.find(|signed| &&signed.resource == resource);
         signed.is_some_and(|signed| &&signed.commit != commit)
     };
-    match own.chain(judged).find(has_moved) {
+    match target_moves.chain(judged).find(has_moved) {
         Some((resource, _)) if !plan.profile.approval_survives_merge() => {
             Err(Refusal::ApprovalVoid(format!(
-                "{} has moved since, and under the profile {} a signature does not outlive a merge",
+                "{} moved after the approval, and profile {} requires a new approval after a merge",
                 target_of(resource).unwrap_or(resource),
                 plan.profile
             )))
@@ -177,10 +180,10 @@ fn require_approval_survives_move(
     }
 }
 
-/// Every resource with changes is moved, none twice and no other. If only some paths shall land,
-/// resources without any of them stay where they are.
+/// Returns whether there is exactly one move for every changed resource, and none for unknown ones.
+/// If only some paths land, resources without any of them may stay.
 fn moves_match_result(plan: &Plan, moves: &[RefMove]) -> bool {
-    let known = |step: &RefMove| {
+    let is_known_once = |step: &RefMove| {
         let same = |other: &&RefMove| other.resource == step.resource;
         plan.resources.iter().any(|one| one.name == step.resource)
             && moves.iter().filter(same).count() == 1
@@ -188,15 +191,16 @@ fn moves_match_result(plan: &Plan, moves: &[RefMove]) -> bool {
     let lands_partly = plan
         .approval
         .as_ref()
-        .is_some_and(|approval| !approval.how.paths.is_empty());
+        .is_some_and(|approval| !approval.options.paths.is_empty());
     let trees = plan.result.iter().flat_map(|result| &result.trees);
-    let all = trees
+    let covers_all = trees
         .filter(|tree| tree.changes != Some(0))
         .all(|tree| moves.iter().any(|step| step.resource == tree.resource));
-    moves.iter().all(known) && (all || lands_partly)
+    moves.iter().all(is_known_once) && (covers_all || lands_partly)
 }
 
-/// Every target was looked up and has the change, is left to another plan, or a person vouched.
+/// Checks that every target has the change or is left to the rest plan. A person's confirmation
+/// replaces the check.
 fn require_landed(
     intent: &LandingIntent,
     landed: &[String],
@@ -205,14 +209,14 @@ fn require_landed(
     if intent.vouched.is_some() {
         return Ok(());
     }
-    let left: &[String] = rest
+    let left_to_rest: &[String] = rest
         .map(|rest| rest.resources.as_slice())
         .unwrap_or_default();
     let missing: Vec<String> = intent
         .moves
         .iter()
         .map(|step| &step.resource)
-        .filter(|resource| !landed.contains(resource) && !left.contains(resource))
+        .filter(|resource| !landed.contains(resource) && !left_to_rest.contains(resource))
         .cloned()
         .collect();
     let nothing_landed = !intent.moves.is_empty() && landed.is_empty();

@@ -1,4 +1,4 @@
-//! Means: set aside before work, charged after it. Nothing here moves a plan.
+//! Reserves budget before a run and charges usage after it. Nothing here emits events.
 
 use crate::decide::draft::DecisionDraft;
 use crate::ledger::{
@@ -16,7 +16,7 @@ pub(super) fn reserve_budget(
     metering: MeteringLevel,
     budget: &GlobalBudget,
 ) -> Result<Decision, Refusal> {
-    // Landing has no actor, and takes nothing.
+    // A landing has no actor and uses no budget.
     if draft.require_holder(epoch).is_err() || draft.plan.phase() == Phase::Apply {
         return draft.answer_not_applicable();
     }
@@ -24,7 +24,7 @@ pub(super) fn reserve_budget(
     forfeit_fenced_reservations(&mut ledger, draft.facts, &draft.plan, draft.now);
     let (plan_id, limits) = (draft.plan.id, draft.plan.limits);
     if ledger.reservation(epoch).is_some() {
-        // Asked for again: told what is left for it besides what others have.
+        // A repeated reserve: return the grant again, computed without the existing reservation.
         ledger.settle_reservation(epoch, BudgetAmount::default());
         draft.grant = grant_budget(&ledger, plan_id, &limits, budget, metering).ok();
         return Ok(draft.finish_with_rows(Vec::new(), ReceiptOutcome::AlreadyDone));
@@ -43,7 +43,8 @@ pub(super) fn reserve_budget(
     Ok(draft.finish_with_rows(rows, ReceiptOutcome::Done))
 }
 
-/// Whoever worked may tell what that took, held or not: it knows, and it is charged once.
+/// Charges a holder's usage. Accepted after the lease is lost, because the usage is real and is
+/// charged only once.
 pub(super) fn settle_usage(
     draft: DecisionDraft<'_>,
     epoch: Epoch,
@@ -60,15 +61,14 @@ pub(super) fn settle_usage(
     Ok(draft.finish_with_rows(rows, ReceiptOutcome::Done))
 }
 
-/// What is to be written for something that was used beside the work of any holder.
+/// Returns the rows that charge usage outside of any holder's run, such as judging rules.
 pub(super) fn charge_rows(facts: &DecisionFacts, plan: &Plan, used: BudgetAmount) -> Vec<RowWrite> {
     let mut ledger = facts.ledger.clone();
     ledger.charge_usage(used);
     changed_rows(&facts.ledger, &ledger, plan)
 }
 
-/// What is to be written because the plan, as it is now, has holders no more for whom something was set
-/// aside.
+/// Returns the rows that forfeit open reservations of epochs that no longer hold the plan.
 pub(super) fn forfeit_rows(facts: &DecisionFacts, plan: &Plan, now: Timestamp) -> Vec<RowWrite> {
     let mut ledger = facts.ledger.clone();
     forfeit_fenced_reservations(&mut ledger, facts, plan, now);
@@ -90,13 +90,13 @@ fn forfeit_fenced_reservations(
         .collect();
     for epoch in fenced {
         let lease = facts.lease.as_ref().filter(|lease| lease.epoch == epoch);
-        // Nobody saw it work after that.
+        // The holder cannot be assumed to have worked after its lease expired.
         let until = lease.map_or(now, |lease| lease.expires_at.min(now));
         ledger.forfeit_reservation(epoch, until);
     }
 }
 
-/// The rows in which the books differ.
+/// Returns the rows that differ between two ledgers.
 fn changed_rows(before: &BudgetLedger, after: &BudgetLedger, plan: &Plan) -> Vec<RowWrite> {
     let mut rows = Vec::new();
     if before.global != after.global {
@@ -118,27 +118,23 @@ fn changed_rows(before: &BudgetLedger, after: &BudgetLedger, plan: &Plan) -> Vec
     rows
 }
 
-/// Limits that leave nothing to work with are refused when they are given, and not first when they are
-/// met. Landing takes nothing of them.
+/// Refuses limits that leave nothing to spend. Otherwise the next run would fail on them. In apply
+/// only changed limits are checked, because a landing uses no budget.
 pub(super) fn require_budget_left(
     draft: &DecisionDraft<'_>,
     limits: &PlanLimits,
-    given: Option<&PlanLimits>,
+    new_limits: Option<&PlanLimits>,
 ) -> Result<(), Refusal> {
     for unit in BudgetUnit::ALL {
         let changed =
-            given.is_some_and(|given| given.limit_for(unit) != draft.plan.limits.limit_for(unit));
+            new_limits.is_some_and(|new| new.limit_for(unit) != draft.plan.limits.limit_for(unit));
         if !changed && draft.plan.phase() == Phase::Apply {
             continue;
         }
         let spent = draft.facts.ledger.plan.settled.in_unit(unit);
         match limits.limit_for(unit) {
             Some(limit) if limit <= spent => {
-                return Err(Refusal::LimitTooLow {
-                    means: unit,
-                    limit,
-                    spent,
-                });
+                return Err(Refusal::LimitTooLow { unit, limit, spent });
             }
             Some(_) | None => {}
         }

@@ -1,8 +1,9 @@
-//! Decisions: facts and a command in, what to commit out. Pure, and run again on fresher facts
-//! whenever somebody else was faster.
+//! Decides commands: takes facts and a request, returns what to commit. Pure, so the store can
+//! repeat it on fresher facts after a conflict.
 //!
-//! One file per family of commands. Each looks at the stage first; what it does not name is
-//! answered by `Draft::not_now`, so that every command has a typed answer in every state.
+//! One file per group of commands. Each function checks the stage first and passes all other stages
+//! to `DecisionDraft::answer_not_applicable`, so that every command has a typed answer in every
+//! state.
 
 mod action;
 mod advance;
@@ -26,25 +27,23 @@ pub use available_verbs::available_verbs;
 pub use batch::decide_batch;
 pub use gate::{evaluate_gate, failed_advisory_rules};
 pub use next_step::{EngineStep, IdleReason, next_engine_step};
+pub use project::ForceRemoval;
 
 use crate::{Caller, Command, Decision, DecisionFacts, PlanId, PlanVersion, Refusal, Timestamp};
 use draft::DecisionDraft;
-use project::ForceRemoval;
 
-/// What is asked, by whom, and on which version it must be done if that was said.
+/// A command, its caller, and the version it requires, if any.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecisionRequest {
-    /// What.
     pub command: Command,
-    /// About which plan, where it is about one that exists.
+    /// The existing plan that the command is about, if any.
     pub plan_id: Option<PlanId>,
-    /// By whom.
     pub caller: Caller,
-    /// Only if the plan is at this version.
+    /// Refuse the command unless the plan is at this version.
     pub if_version: Option<PlanVersion>,
 }
 
-/// Decides a request on the rows that were read.
+/// Decides a request on the facts read for it.
 pub fn decide(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -125,14 +124,18 @@ pub fn decide(
             allow_empty,
             judgement,
         } => {
-            let handed_in = advance::ExecuteSubmission {
+            let submission = advance::ExecuteSubmission {
                 result,
                 captured,
                 allow_empty: *allow_empty,
             };
-            advance::complete_execute(draft()?, *epoch, &handed_in, judgement)
+            advance::complete_execute(draft()?, *epoch, &submission, judgement)
         }
-        Command::Approve { how, targets, once } => advance::approve(draft()?, how, targets, *once),
+        Command::Approve {
+            options,
+            targets,
+            once,
+        } => advance::approve(draft()?, options, targets, *once),
         Command::ApplyPlan { judgement } => advance::apply_plan(draft()?, judgement),
         Command::OpenChangeset { epoch, id, node } => {
             changeset::open_changeset(draft()?, *epoch, *id, node)
@@ -169,8 +172,8 @@ pub fn decide(
         Command::Ask {
             epoch,
             question,
-            answer_timeout: patience,
-        } => halt::ask_person(draft()?, *epoch, question, *patience),
+            answer_timeout,
+        } => halt::ask_person(draft()?, *epoch, question, *answer_timeout),
         Command::Answer { text } => halt::answer_question(draft()?, text),
         Command::ExpireQuestion => halt::expire_question(draft()?),
         Command::Retry { fresh, limits } => rework::retry_phase(draft()?, *fresh, *limits),

@@ -1,44 +1,41 @@
-//! What comes next for a plan if nobody says more: what a worker does with it.
+//! Decides the next step of a plan: what a worker does with it without further instructions.
 
 use crate::plan::ResultRemedy;
 use crate::stage::{ApplyState, WorkState};
 use crate::{Caller, Phase, Plan, PlanStage, Timestamp};
 
-/// What to do with a plan.
+/// The next step of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineStep {
-    /// Claim the phase it is in, and work.
+    /// Claim the current phase and run it.
     Claim(Phase),
-    /// Move it into this phase.
+    /// Move the plan into this phase.
     Enter(Phase),
-    /// Do something about a result that does not meet its rules.
+    /// Fix or revert a result that fails its rules.
     Remedy(ResultRemedy),
-    /// Give up on its question: the time to answer is over.
+    /// Expire the question, whose deadline has passed.
     ExpireQuestion,
-    /// Nothing.
+    /// Nothing to do.
     Idle(IdleReason),
 }
 
-/// Why there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleReason {
-    /// A person has to do something first.
     NeedsPerson,
-    /// Somebody works on it.
+    /// Another holder has the lease.
     Held,
-    /// It is to be tried again, but not before this moment.
+    /// A retry is scheduled for this time.
     NotDue(Timestamp),
-    /// It has ended.
     Ended,
 }
 
-/// What comes next on this word. A person who asks need not wait for what the engine waits for, and is
-/// not asked whether work may start; landing is something they ask for by its own name.
+/// Returns the next step for this caller. A person who calls does not wait for retry delays and
+/// agrees to start work. That does not include landing, which needs its own command.
 pub fn next_engine_step(plan: &Plan, caller: &Caller, now: Timestamp) -> EngineStep {
     let person = caller.is_person();
     if let Some(question) = plan.stage.question() {
-        let over = question.deadline.is_some_and(|deadline| deadline <= now);
-        return if over {
+        let expired = question.deadline.is_some_and(|deadline| deadline <= now);
+        return if expired {
             EngineStep::ExpireQuestion
         } else {
             EngineStep::Idle(IdleReason::NeedsPerson)

@@ -1,4 +1,4 @@
-//! Projects: making and changing them, and what they have to say about plans.
+//! Creates and changes projects, and checks that a plan's projects are ready.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,14 @@ use crate::{
     Decision, DecisionFacts, Plan, QualifiedName, ReceiptOutcome, Refusal, RowWrite, Timestamp,
 };
 
-/// Plans that are named in a refusal, of however many there are.
+/// Most plans listed in a refusal.
 const MAX_NAMED_PLANS: usize = 5;
 
-/// Whether living plans are in the way.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ForceRemoval {
-    /// They are.
+/// Whether unfinished plans prevent a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForceRemoval {
     No,
-    /// They will find the resource gone.
+    /// Remove it anyway; unfinished plans can no longer start.
     Yes,
 }
 
@@ -30,7 +29,7 @@ impl ForceRemoval {
     }
 }
 
-/// Creates a project. The very same again is fine, so that a script can say what it needs.
+/// Creates a project. Repeating it with the same resources succeeds, so that scripts can be rerun.
 pub(super) fn create_project(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -43,7 +42,7 @@ pub(super) fn create_project(
         if checked.iter().any(|earlier| earlier.name == resource.name) {
             return Err(Refusal::BadResource {
                 name: resource.name.clone(),
-                why: "it is named twice",
+                why: "it is listed twice",
             });
         }
         check_place(name, &checked, resource)?;
@@ -73,7 +72,6 @@ pub(super) fn create_project(
     ))
 }
 
-/// Adds a resource.
 pub(super) fn link_resource(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -99,7 +97,6 @@ pub(super) fn link_resource(
     Ok(store_project(request, now, project))
 }
 
-/// Takes a resource away.
 pub(super) fn unlink_resource(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -115,7 +112,7 @@ pub(super) fn unlink_resource(
     Ok(store_project(request, now, project))
 }
 
-/// Says where a resource lies now. Living plans find it there.
+/// Changes the location of a resource. Unfinished plans use the new location.
 pub(super) fn relink_resource(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -151,7 +148,7 @@ pub(super) fn relink_resource(
     Ok(store_project(request, now, project))
 }
 
-/// Keeps the project's plans from starting to work.
+/// Stops the project's plans from starting work.
 pub(super) fn pause_project(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -169,7 +166,6 @@ pub(super) fn pause_project(
     Ok(store_project(request, now, project))
 }
 
-/// Lets them start again.
 pub(super) fn resume_project(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -184,7 +180,7 @@ pub(super) fn resume_project(
     Ok(store_project(request, now, project))
 }
 
-/// Removes a project; its directories are left alone.
+/// Removes a project. Its directories are not touched.
 pub(super) fn delete_project(
     facts: &DecisionFacts,
     request: &DecisionRequest,
@@ -201,7 +197,7 @@ pub(super) fn delete_project(
     })
 }
 
-/// The resources of these projects, as a plan that uses them freezes them.
+/// Returns the resources of these projects as a new plan freezes them. Each project counts once.
 pub(super) fn freeze_projects(
     facts: &DecisionFacts,
     names: &[QualifiedName],
@@ -218,7 +214,7 @@ pub(super) fn freeze_projects(
     Ok(frozen)
 }
 
-/// Everything the plan works on is still there.
+/// Checks that all projects and resources of the plan still exist.
 pub(super) fn require_resources_exist(facts: &DecisionFacts, plan: &Plan) -> Result<(), Refusal> {
     for resource in &plan.resources {
         let project = require_project(facts, &resource.project)?;
@@ -227,7 +223,7 @@ pub(super) fn require_resources_exist(facts: &DecisionFacts, plan: &Plan) -> Res
     Ok(())
 }
 
-/// Everything the plan works on is still there, and may be worked on.
+/// Checks that all projects and resources of the plan exist and none is paused.
 pub(super) fn require_projects_ready(facts: &DecisionFacts, plan: &Plan) -> Result<(), Refusal> {
     for name in plan.projects() {
         let project = require_project(facts, name)?;
@@ -264,7 +260,7 @@ fn require_resource<'a>(
         })
 }
 
-/// The place is well written, and none of the others is there.
+/// Checks the syntax of the location, and that no other resource of the project uses it.
 fn check_place(
     project: &QualifiedName,
     others: &[Resource],
@@ -325,7 +321,6 @@ fn already_done(request: &DecisionRequest, now: Timestamp) -> Decision {
     }
 }
 
-/// The parts of a command as the resource it is about.
 pub(super) fn relinked_resource(
     name: &ResourceName,
     host: &HostId,

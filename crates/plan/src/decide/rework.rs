@@ -1,4 +1,4 @@
-//! The ways back, and out: retry, revise, revert, cancel. Never past the point of no return.
+//! Retry, revise, revert and cancel. None of them is possible past the point of no return.
 
 use crate::changeset::TreePath;
 use crate::decide::draft::DecisionDraft;
@@ -13,7 +13,7 @@ pub(super) fn retry_phase(
     fresh: bool,
     limits: Option<PlanLimits>,
 ) -> Result<Decision, Refusal> {
-    let gives_up_result = match &draft.plan.stage {
+    let discards_result = match &draft.plan.stage {
         PlanStage::Strategize(WorkState::Errored(_))
         | PlanStage::Execute(WorkState::Errored(_)) => false,
         PlanStage::Apply(ApplyState::Errored(_) | ApplyState::Constrained(_)) => fresh,
@@ -22,14 +22,14 @@ pub(super) fn retry_phase(
             return draft.answer_not_applicable();
         }
     };
-    if gives_up_result && draft.plan.is_prepared() {
+    if discards_result && draft.plan.is_prepared() {
         return draft.answer_not_applicable();
     }
     draft.require_person()?;
-    let given = limits;
-    let limits = given.unwrap_or(draft.plan.limits);
-    ledger::require_budget_left(&draft, &limits, given.as_ref())?;
-    let restarts_execute = gives_up_result.then(|| draft.plan.epoch.next());
+    let new_limits = limits;
+    let limits = new_limits.unwrap_or(draft.plan.limits);
+    ledger::require_budget_left(&draft, &limits, new_limits.as_ref())?;
+    let restarts_execute = discards_result.then(|| draft.plan.epoch.next());
     draft.emit_event(Event::Retried {
         fresh,
         limits,
@@ -78,6 +78,7 @@ pub(super) fn revise_work(
         return Err(Refusal::NothingToFix);
     }
     let feedback = text::require_text("feedback", feedback)?;
+    // A new epoch fences any holder of the old work.
     let epoch = draft.plan.epoch.next();
     draft.emit_event(Event::Revised {
         to,
@@ -93,8 +94,8 @@ pub(super) fn revert_to_strategize(
     mut draft: DecisionDraft<'_>,
     reason: &str,
 ) -> Result<Decision, Refusal> {
-    let went_on = draft.plan.phase() != Phase::Strategize;
-    if !went_on || draft.plan.is_prepared() || draft.plan.stage.is_final() {
+    let is_past_strategize = draft.plan.phase() != Phase::Strategize;
+    if !is_past_strategize || draft.plan.is_prepared() || draft.plan.stage.is_final() {
         return draft.answer_not_applicable();
     }
     draft.require_person_or(AutomationStep::Revert)?;
@@ -103,6 +104,7 @@ pub(super) fn revert_to_strategize(
         return Err(Refusal::ReversionLimit(draft.plan.automatic_reversions));
     }
     let reason = text::require_text("reason", reason)?;
+    // A plan can be reverted while it is held. The new epoch fences its holder.
     let epoch = draft.plan.epoch.next();
     draft.emit_event(Event::Reverted {
         epoch,
@@ -122,6 +124,7 @@ pub(super) fn cancel_plan(
     let reason = reason
         .map(|reason| text::require_text("reason", reason))
         .transpose()?;
+    // A plan can be cancelled while it is held. The new epoch fences its holder.
     let epoch = draft.plan.epoch.next();
     draft.emit_event(Event::Cancelled { epoch, reason });
     Ok(draft.finish())

@@ -1,4 +1,4 @@
-//! Adding and removing rules.
+//! Adds and removes stored rules.
 
 use crate::decide::DecisionRequest;
 use crate::decide::action::receipt_without_plan;
@@ -30,7 +30,7 @@ pub(super) fn add_rule(
             name: draft.name.clone(),
         });
     }
-    // A rule that a wider one overrules would be stored and never judged.
+    // A wider non-overridable rule would hide this one, so it would be stored and never judged.
     let overruling = |rule: &&Rule| {
         scope.is_narrower_than(&rule.scope)
             && rule.draft.name == draft.name
@@ -81,7 +81,7 @@ pub(super) fn remove_rule(
     })
 }
 
-/// A rule that is judged where it has nothing to judge would be believed to hold.
+/// Refuses gates where the check has nothing to judge. Such a rule would look as if it held.
 pub(super) fn require_possible_gates(draft: &RuleDraft) -> Result<(), Refusal> {
     let possible = draft.check.possible_gates();
     match draft.at.iter().find(|gate| !possible.contains(gate)) {
@@ -94,7 +94,7 @@ pub(super) fn require_possible_gates(draft: &RuleDraft) -> Result<(), Refusal> {
     }
 }
 
-/// A rule for something that does not exist would never be judged.
+/// Refuses a scope that does not exist: its rule would never be judged.
 fn require_scope_exists(facts: &DecisionFacts, scope: &RuleScope) -> Result<(), Refusal> {
     match scope {
         RuleScope::Action(name) if facts.action.is_none() => {

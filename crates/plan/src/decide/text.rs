@@ -1,8 +1,8 @@
-//! The check every free text passes before it is stored.
+//! Checks free text before it is stored.
 
 use crate::{ErasableText, Refusal};
 
-/// A text that says something, fits and can be stored everywhere.
+/// Accepts a text that is not blank, fits and can be stored in every store.
 pub(super) fn require_text(what: &'static str, text: &str) -> Result<ErasableText, Refusal> {
     if text.trim().is_empty() {
         let why = "is empty";
@@ -11,12 +11,12 @@ pub(super) fn require_text(what: &'static str, text: &str) -> Result<ErasableTex
     require_storable(what, text)
 }
 
-/// A text that fits and can be stored everywhere; it may be empty.
+/// Accepts a text that fits and can be stored in every store. It may be empty.
 pub(super) fn require_storable(what: &'static str, text: &str) -> Result<ErasableText, Refusal> {
     let why = if text.len() > ErasableText::MAX_BYTES {
         "is longer than 256 KiB"
     } else if text.contains('\0') {
-        "holds a NUL character"
+        "contains a NUL character"
     } else {
         return Ok(text.into());
     };

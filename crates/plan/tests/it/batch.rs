@@ -1,4 +1,4 @@
-//! Decisions in a row come to the same as one after the other, or to nothing.
+//! Batches: several decisions in one commit equal the same decisions one by one, or none is made.
 
 use planwright_plan as plan;
 
@@ -25,7 +25,7 @@ const LIFE_VERBS: [Verb; 12] = [
     Verb::StartApply,
 ];
 
-/// There were rules, and all of them were removed.
+/// A world whose rules were all removed.
 fn world_without_rules() -> PlanWorld {
     let mut world = PlanWorld::new(Profile::Review, LandingSetup::Projectless);
     world.facts.rules.rules.clear();
@@ -42,18 +42,18 @@ fn request_for_plan(world: &PlanWorld, command: Command) -> DecisionRequest {
     }
 }
 
-/// The same facts and the same log. The order of rows means nothing.
+/// Compares facts and log. The order of rows does not matter.
 #[track_caller]
-fn assert_same_world(one: &PlanWorld, other: &PlanWorld, what: &str) {
-    assert_eq!(one.log, other.log, "{what}");
-    assert_eq!(one.facts.plan, other.facts.plan, "{what}");
-    assert_eq!(one.facts.lease, other.facts.lease, "{what}");
-    assert_eq!(one.facts.changesets, other.facts.changesets, "{what}");
-    assert_eq!(one.facts.entries, other.facts.entries, "{what}");
+fn assert_same_world(one: &PlanWorld, other: &PlanWorld, context: &str) {
+    assert_eq!(one.log, other.log, "{context}");
+    assert_eq!(one.facts.plan, other.facts.plan, "{context}");
+    assert_eq!(one.facts.lease, other.facts.lease, "{context}");
+    assert_eq!(one.facts.changesets, other.facts.changesets, "{context}");
+    assert_eq!(one.facts.entries, other.facts.entries, "{context}");
 }
 
 #[test]
-fn every_stretch_of_a_life_comes_to_the_same() {
+fn a_batch_gives_the_same_result_as_single_commands() {
     let mut start = world_without_rules();
     for (from, first) in LIFE_VERBS.into_iter().enumerate() {
         let mut one_by_one = start.clone();
@@ -61,17 +61,17 @@ fn every_stretch_of_a_life_comes_to_the_same() {
         for verb in &LIFE_VERBS[from..] {
             requests.push(request_for_plan(&start, one_by_one.default_command(*verb)));
             one_by_one.submit_as_person(*verb);
-            let mut in_a_row = start.clone();
+            let mut batched = start.clone();
             let decision = decide_batch(&start.facts, &requests, start.now).unwrap();
             assert_eq!(decision.receipt.version, Some(one_by_one.plan().version));
-            in_a_row.commit(&decision);
-            assert_same_world(&in_a_row, &one_by_one, &format!("{first} to {verb}"));
+            batched.commit(&decision);
+            assert_same_world(&batched, &one_by_one, &format!("{first} to {verb}"));
         }
         start.submit_as_person(first);
     }
 }
 
-/// Changes that are recorded in a row fold into each other, within their changeset and at their path.
+/// Changes recorded in one batch fold into each other, by changeset and path.
 #[test]
 fn changes_in_a_batch_fold_as_they_do_one_by_one() {
     let mut start = world_without_rules();
@@ -122,13 +122,13 @@ fn changes_in_a_batch_fold_as_they_do_one_by_one() {
 }
 
 #[test]
-fn the_gates_take_the_judgement_of_the_moment() {
+fn gates_in_a_batch_ignore_older_judgements() {
     let mut start = world_without_rules();
     start.submit_as_person(Verb::StartStrategize);
     let unjudged = |verb| request_for_plan(&start, world_without_rules().default_command(verb));
     let requests = [
         request_for_plan(&start, start.default_command(Verb::CompleteStrategize)),
-        // Judged long before it came to this.
+        // Carries a judgement of an older plan version.
         unjudged(Verb::ExecutePlan),
     ];
     let decision = decide_batch(&start.facts, &requests, start.now).unwrap();
@@ -136,7 +136,7 @@ fn the_gates_take_the_judgement_of_the_moment() {
 }
 
 #[test]
-fn a_rule_on_the_way_wants_them_one_by_one() {
+fn a_rule_at_a_gate_refuses_the_batch() {
     let mut start = PlanWorld::new(Profile::Review, LandingSetup::Projectless);
     start.submit_as_person(Verb::StartStrategize);
     let requests = [Verb::CompleteStrategize, Verb::ExecutePlan]
@@ -149,7 +149,7 @@ fn a_rule_on_the_way_wants_them_one_by_one() {
 }
 
 #[test]
-fn one_refusal_refuses_all() {
+fn one_refusal_refuses_the_batch() {
     let mut start = world_without_rules();
     start.submit_as_person(Verb::StartStrategize);
     let requests = [Verb::CompleteStrategize, Verb::StartExecute]

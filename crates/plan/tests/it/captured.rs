@@ -1,4 +1,4 @@
-//! What was read from the sandboxes: the tree is the truth, reports say who.
+//! Captured changes: the tree decides what changed, reports add who changed it.
 
 use planwright_plan as plan;
 
@@ -64,7 +64,7 @@ fn complete_execute_command(world: &PlanWorld, captured: &[(&str, PathOperation)
     }
 }
 
-/// The entries a decision stores, by changeset and path.
+/// Returns the entries that a decision stores, by changeset and path.
 fn stored_entries(decision: &Decision) -> Vec<(ChangesetId, String, Option<String>, bool)> {
     let mut entries: Vec<_> = decision
         .rows
@@ -84,19 +84,19 @@ fn stored_entries(decision: &Decision) -> Vec<(ChangesetId, String, Option<Strin
 }
 
 #[test]
-fn a_path_goes_to_the_only_one_who_reported_it_and_otherwise_to_its_sandbox() {
+fn a_path_goes_to_its_only_reporter_or_to_its_sandbox() {
     let mut world = ExecuteProcessing.default_world();
     open_changeset(&mut world, "one", 1);
     open_changeset(&mut world, "other", 2);
     report_change(&mut world, 1, "of-one", "edit");
     report_change(&mut world, 1, "of-both", "edit");
     report_change(&mut world, 2, "of-both", "sed");
-    let seen = [
+    let captured = [
         ("of-both", PathOperation::Modify),
         ("of-nobody", PathOperation::Create),
         ("of-one", PathOperation::Modify),
     ];
-    let command = complete_execute_command(&world, &seen);
+    let command = complete_execute_command(&world, &captured);
     let decision = world.submit(&worker(), command).unwrap();
     let edit = Some("edit".to_owned());
     assert_eq!(
@@ -128,7 +128,7 @@ fn a_path_goes_to_the_only_one_who_reported_it_and_otherwise_to_its_sandbox() {
 }
 
 #[test]
-fn what_is_seen_goes_into_the_open_changeset_of_its_node() {
+fn captured_changes_go_into_the_open_changeset_of_their_node() {
     let mut world = ExecuteProcessing.default_world();
     open_changeset(&mut world, "main", 1);
     let command = complete_execute_command(&world, &[("new", PathOperation::Create)]);
@@ -140,7 +140,7 @@ fn what_is_seen_goes_into_the_open_changeset_of_its_node() {
 }
 
 #[test]
-fn a_report_that_the_tree_does_not_show_stays_and_is_flagged() {
+fn a_report_that_the_tree_does_not_confirm_is_marked_unseen() {
     let mut world = ExecuteProcessing.default_world();
     open_changeset(&mut world, "main", 1);
     report_change(&mut world, 1, "claimed", "edit");
@@ -158,7 +158,7 @@ fn a_report_that_the_tree_does_not_show_stays_and_is_flagged() {
 }
 
 #[test]
-fn a_result_in_which_nothing_changed_is_none_unless_that_is_allowed() {
+fn an_empty_result_is_refused_unless_allowed() {
     let world = ExecuteProcessing.default_world();
     let mut command = complete_execute_command(&world, &[]);
     let Command::CompleteExecute {
@@ -186,10 +186,10 @@ fn a_result_in_which_nothing_changed_is_none_unless_that_is_allowed() {
 }
 
 #[test]
-fn a_signature_is_on_the_content_and_on_how_it_arrives() {
+fn an_approval_covers_the_result_and_the_landing_options() {
     let mut world = ExecuteComplete.default_world();
-    let approve = |how: plan::LandingOptions| Command::Approve {
-        how,
+    let approve = |options: plan::LandingOptions| Command::Approve {
+        options,
         targets: PlanTargets::default(),
         once: false,
     };
@@ -201,7 +201,7 @@ fn a_signature_is_on_the_content_and_on_how_it_arrives() {
         .unwrap();
     let usual = world.plan().valid_approval().unwrap().content;
     let aside = plan::LandingOptions {
-        shape: plan::how::LandingDestination::Branch("aside".to_owned()),
+        shape: plan::landing_options::LandingDestination::Branch("aside".to_owned()),
         ..plan::LandingOptions::default()
     };
     world
@@ -209,18 +209,18 @@ fn a_signature_is_on_the_content_and_on_how_it_arrives() {
         .unwrap();
     let approval = world.plan().valid_approval().unwrap();
     assert_ne!(approval.content, usual);
-    assert_eq!(approval.how, aside);
+    assert_eq!(approval.options, aside);
     let result = world.plan().result.as_ref().unwrap();
     let elsewhere = plan::LandingOptions {
-        shape: plan::how::LandingDestination::Branch("elsewhere".to_owned()),
+        shape: plan::landing_options::LandingDestination::Branch("elsewhere".to_owned()),
         ..plan::LandingOptions::default()
     };
     assert_ne!(result.digest(&aside), result.digest(&elsewhere));
 }
 
-/// Whoever records a change while rules are asked about those before it has them asked again.
+/// A change recorded while rules are judged makes the judgement stale.
 #[test]
-fn a_judgement_counts_for_what_was_recorded_when_it_was_made() {
+fn recording_a_change_makes_a_judgement_stale() {
     let mut world = ExecuteProcessing.default_world();
     open_changeset(&mut world, "main", 1);
     report_change(&mut world, 1, "a", "editor");

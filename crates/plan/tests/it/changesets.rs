@@ -1,4 +1,5 @@
-//! Changesets: every entry in the changeset of its node; none lost, none twice, none guessed.
+//! Changesets: every entry goes to the changeset of its node, exactly once. Ambiguous ones are
+//! refused.
 
 use planwright_plan as plan;
 
@@ -51,7 +52,7 @@ fn a_change_without_a_node_goes_into_the_only_open_changeset() {
 }
 
 #[test]
-fn ambiguity_is_refused_never_guessed() {
+fn an_ambiguous_changeset_is_refused() {
     let mut world = ExecuteProcessing.default_world();
     let (one, other) = (
         open_changeset(&mut world, "one", 1),
@@ -89,7 +90,7 @@ fn ambiguity_is_refused_never_guessed() {
 }
 
 #[test]
-fn a_node_has_one_open_changeset_at_most() {
+fn a_node_has_at_most_one_open_changeset() {
     let mut world = ExecuteProcessing.default_world();
     let first = open_changeset(&mut world, "main", 1);
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::OpenChangeset));
@@ -187,10 +188,10 @@ fn a_seal_records_the_digest_of_its_own_entries() {
 }
 
 #[test]
-fn what_an_earlier_holder_opened_is_not_this_ones_to_write() {
+fn a_holder_cannot_write_to_an_earlier_holders_changeset() {
     let mut world = ExecuteProcessing.default_world();
     open_changeset(&mut world, "main", 1);
-    // A store that read it before it was sealed by the claim.
+    // As if the store had read the changeset before the claim sealed it.
     let left_open = world.facts.changesets.clone();
     let old = record_command(
         &world,
@@ -218,12 +219,12 @@ fn what_an_earlier_holder_opened_is_not_this_ones_to_write() {
 
 #[test]
 fn a_read_only_plan_records_nothing() {
-    use crate::spot::PlanDriver;
+    use crate::spot::StepCaller;
     use crate::world::LandingSetup;
     let world = ExecuteProcessing.reach_world(
         plan::Profile::Review,
         LandingSetup::ReadOnly,
-        PlanDriver::Person,
+        StepCaller::Person,
     );
     for verb in [Verb::OpenChangeset, Verb::RecordChange] {
         let refusal = world.expect_refusal(&worker(), world.default_command(verb));

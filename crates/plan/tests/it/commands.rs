@@ -1,4 +1,4 @@
-//! One command for every verb, as the plan it is about calls for it.
+//! Builds a command for every verb that fits the current plan.
 
 use planwright_plan as plan;
 
@@ -15,21 +15,20 @@ use plan::{ChangesetId, Command, Digest, Money, Phase, PlanId, ResourceCommit, V
 
 use crate::world::{ANSWER_TIMEOUT, CommandInput, PlanWorld};
 
-/// What all plans together may use.
 const GLOBAL_BUDGET: GlobalBudget = GlobalBudget {
     cost: Some(Money(1_000_000)),
     tokens: Some(1_000_000),
 };
 
 impl PlanWorld {
-    /// A command; `None` for a verb that is not about a plan that exists.
-    pub fn command_with(&self, verb: Verb, how: CommandInput) -> Option<Command> {
-        let epoch = how.epoch;
-        let judgement = self.judgement(how.judged);
+    /// Builds a command. `None` for a verb that is not about an existing plan.
+    pub fn command_with(&self, verb: Verb, input: CommandInput) -> Option<Command> {
+        let epoch = input.epoch;
+        let judgement = self.judgement(input.judged);
         let start = |phase| Command::Start {
             phase,
-            owner: how.owner.into(),
-            lease: how.lease,
+            owner: input.owner.into(),
+            lease: input.lease,
             judgement: Some(judgement.clone()),
         };
         let targets = self.plan().has_targets();
@@ -52,7 +51,7 @@ impl PlanWorld {
             Verb::CompleteStrategize => Command::CompleteStrategize {
                 epoch,
                 decisions: pick_variant(
-                    how,
+                    input,
                     [
                         vec![reported_choice()],
                         vec![],
@@ -64,12 +63,12 @@ impl PlanWorld {
             Verb::OpenChangeset => Command::OpenChangeset {
                 epoch,
                 id: ChangesetId::from_parts(self.commits, u128::from(self.commits)),
-                node: pick_variant(how, [Node::main(), "side".parse().unwrap()]),
+                node: pick_variant(input, [Node::main(), "side".parse().unwrap()]),
             },
             Verb::RecordChange => Command::RecordChange {
                 epoch,
                 into: pick_variant(
-                    how,
+                    input,
                     [
                         ChangesetSelector::OnlyOpen,
                         ChangesetSelector::Node(Node::main()),
@@ -77,8 +76,8 @@ impl PlanWorld {
                     ],
                 ),
                 entry: ChangesetEntry::new(
-                    tree_path(&format!("src/{}.rs", how.variant % 2)),
-                    pick_variant(how, PathOperation::ALL),
+                    tree_path(&format!("src/{}.rs", input.variant % 2)),
+                    pick_variant(input, PathOperation::ALL),
                 ),
             },
             Verb::SealChangeset => Command::SealChangeset {
@@ -87,24 +86,27 @@ impl PlanWorld {
             },
             Verb::CompleteExecute => Command::CompleteExecute {
                 epoch,
-                result: pick_variant(how, [self.make_result(targets), self.make_result(!targets)]),
+                result: pick_variant(
+                    input,
+                    [self.make_result(targets), self.make_result(!targets)],
+                ),
                 captured: Vec::new(),
                 allow_empty: false,
                 judgement,
             },
             Verb::Approve => Command::Approve {
-                how: plan::LandingOptions::default(),
+                options: plan::LandingOptions::default(),
                 targets: PlanTargets::default(),
                 once: false,
             },
             Verb::RecordBases => Command::RecordBases {
                 epoch,
-                bases: pick_variant(how, [self.base_commits(), Vec::new()]),
+                bases: pick_variant(input, [self.base_commits(), Vec::new()]),
             },
             Verb::ApplyPlan => Command::ApplyPlan { judgement },
             Verb::PrepareApply => Command::PrepareApply {
                 epoch,
-                moves: pick_variant(how, [self.make_moves(targets), self.make_moves(!targets)]),
+                moves: pick_variant(input, [self.make_moves(targets), self.make_moves(!targets)]),
                 judgement,
             },
             Verb::WithdrawApply => Command::WithdrawApply { epoch },
@@ -112,7 +114,7 @@ impl PlanWorld {
                 let both: Vec<String> = self.resource_names();
                 let first = both.iter().take(1).cloned().collect();
                 let (landed, rest) = pick_variant(
-                    how,
+                    input,
                     [
                         (both, None),
                         (first, Some(self.make_linked_plan(&["shop/docs"]))),
@@ -131,31 +133,31 @@ impl PlanWorld {
             }
             Verb::Constrain => Command::Constrain {
                 epoch,
-                kind: pick_variant(how, ConstraintKind::ALL),
+                kind: pick_variant(input, ConstraintKind::ALL),
                 message: "both sides changed it".into(),
                 paths: vec![tree_path("src/0.rs")],
                 commits: vec!["c0ffee".into()],
             },
             Verb::Renew => Command::Renew {
                 epoch,
-                lease: how.lease,
+                lease: input.lease,
             },
             Verb::Reserve => Command::Reserve {
                 epoch,
                 metering: pick_variant(
-                    how,
+                    input,
                     [
                         MeteringLevel::Cost,
                         MeteringLevel::Tokens,
                         MeteringLevel::Time,
                     ],
                 ),
-                budget: pick_variant(how, [GlobalBudget::default(), GLOBAL_BUDGET]),
+                budget: pick_variant(input, [GlobalBudget::default(), GLOBAL_BUDGET]),
             },
             Verb::Settle => Command::Settle {
                 epoch,
                 used: pick_variant(
-                    how,
+                    input,
                     [
                         BudgetAmount::default(),
                         BudgetAmount {
@@ -169,9 +171,9 @@ impl PlanWorld {
             Verb::Release => Command::Release { epoch },
             Verb::Reclaim => Command::Reclaim {
                 grounds: pick_variant(
-                    how,
+                    input,
                     [
-                        ReclaimGrounds::OwnerDead(how.epoch),
+                        ReclaimGrounds::OwnerDead(input.epoch),
                         ReclaimGrounds::Expired,
                     ],
                 ),
@@ -179,7 +181,7 @@ impl PlanWorld {
             Verb::Fail => Command::Fail {
                 epoch,
                 category: pick_variant(
-                    how,
+                    input,
                     [
                         FailureCategory::Actor,
                         FailureCategory::Transient,
@@ -191,16 +193,16 @@ impl PlanWorld {
             Verb::Ask => Command::Ask {
                 epoch,
                 question: "tabs or spaces?".into(),
-                answer_timeout: pick_variant(how, [Some(ANSWER_TIMEOUT), None]),
+                answer_timeout: pick_variant(input, [Some(ANSWER_TIMEOUT), None]),
             },
             Verb::Answer => Command::Answer {
-                text: pick_variant(how, ["landed", "again", "drop", "spaces", " "]).into(),
+                text: pick_variant(input, ["landed", "again", "drop", "spaces", " "]).into(),
             },
             Verb::ExpireQuestion => Command::ExpireQuestion,
             Verb::Retry => Command::Retry {
-                fresh: pick_variant(how, [false, true]),
+                fresh: pick_variant(input, [false, true]),
                 limits: pick_variant(
-                    how,
+                    input,
                     [
                         None,
                         Some(PlanLimits {
@@ -211,26 +213,26 @@ impl PlanWorld {
                 ),
             },
             Verb::Revise => Command::Revise {
-                feedback: pick_variant(how, ["shorter, please", " "]).into(),
+                feedback: pick_variant(input, ["shorter, please", " "]).into(),
                 dropped: vec![tree_path("src/1.rs")],
             },
             Verb::Revert => Command::Revert {
-                reason: pick_variant(how, ["the strategy is wrong", "a\0b"]).into(),
+                reason: pick_variant(input, ["the strategy is wrong", "a\0b"]).into(),
             },
             Verb::Waive => Command::Waive {
-                rule: pick_variant(how, ["clean", "unknown", "hard"])
+                rule: pick_variant(input, ["clean", "unknown", "hard"])
                     .parse()
                     .unwrap(),
                 reason: "not here".into(),
                 targets: PlanTargets::default(),
             },
             Verb::RuleOn => Command::RuleOn {
-                rule: pick_variant(how, ["looked-at", "looked-at", "clean"])
+                rule: pick_variant(input, ["looked-at", "looked-at", "clean"])
                     .parse()
                     .unwrap(),
                 subject: Digest::hash_bytes(b"what is looked at"),
                 outcome: pick_variant(
-                    how,
+                    input,
                     [
                         RuleOutcome::Held,
                         RuleOutcome::Failed("not like this".into()),
@@ -244,7 +246,7 @@ impl PlanWorld {
                 used: BudgetAmount::default(),
             },
             Verb::Cancel => Command::Cancel {
-                reason: pick_variant(how, [Some("not needed".into()), None]),
+                reason: pick_variant(input, [Some("not needed".into()), None]),
             },
             Verb::Undo => Command::Undo(LinkedPlan {
                 resources: self.resource_names(),
@@ -253,7 +255,6 @@ impl PlanWorld {
         })
     }
 
-    /// What work on the plan's resources starts from.
     fn base_commits(&self) -> Vec<ResourceCommit> {
         let base = |resource| ResourceCommit {
             resource,
@@ -262,7 +263,7 @@ impl PlanWorld {
         self.resource_names().into_iter().map(base).collect()
     }
 
-    /// What an execute of this epoch leaves: other trees with every epoch.
+    /// Returns a result with trees that differ by epoch.
     pub fn make_result(&self, with_trees: bool) -> ResultContent {
         let tree = |resource: String| ResultTree {
             resource,
@@ -295,7 +296,6 @@ impl PlanWorld {
         }
     }
 
-    /// What the plan's resources are called.
     fn resource_names(&self) -> Vec<String> {
         let resources = self.plan().resources.iter();
         resources.map(|resource| resource.name.clone()).collect()
@@ -309,7 +309,7 @@ impl PlanWorld {
         }
     }
 
-    /// The result on some of the resources; on all if none is named.
+    /// Returns the result on the named resources, or on all if none is named.
     fn make_result_on(&self, resources: &[&str]) -> ResultContent {
         let mut result = self.make_result(true);
         let wanted = |tree: &ResultTree| resources.contains(&tree.resource.as_str());
@@ -331,8 +331,8 @@ pub fn tree_path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
 }
 
-fn pick_variant<T, const N: usize>(how: CommandInput, choices: [T; N]) -> T {
-    choices.into_iter().nth(how.variant % N).unwrap()
+fn pick_variant<T, const N: usize>(input: CommandInput, choices: [T; N]) -> T {
+    choices.into_iter().nth(input.variant % N).unwrap()
 }
 
 fn reported_choice() -> ReportedDecision {

@@ -1,5 +1,5 @@
-//! The transition table of the design, row by row, written by hand and not derived from the code;
-//! then the paragraphs after it.
+//! The transition table of the design, row by row, then the paragraphs after it. Written by hand
+//! and not derived from the code.
 
 use planwright_plan as plan;
 
@@ -10,14 +10,14 @@ use plan::stage::{ConstraintKind, FailureCategory, ManualLandingReason, PathSumm
 use plan::takeover::{self, HolderLiveness};
 use plan::{Command, Epoch, Event, Phase, Profile, ReceiptOutcome, Refusal, RowWrite, Span, Verb};
 
-use crate::spot::PlanDriver;
+use crate::spot::StepCaller;
 use crate::spot::Spot::{self, *};
 use crate::world::{
     ANSWER_TIMEOUT, CommandInput, JudgementVariant, LEASE_LENGTH, LandingSetup, PlanWorld, ada,
     worker,
 };
 
-/// `from`, by `verb`, to `to`.
+/// Checks that `verb` takes a plan from `from` to `to`.
 #[track_caller]
 fn check_transition(row: &str, from: Spot, verb: Verb, to: Spot) {
     let mut world = from.default_world();
@@ -234,7 +234,7 @@ fn past_the_point_of_no_return_only_these_run() {
 }
 
 #[test]
-fn a_prepared_plan_is_reclaimed_to_queued_however_often_its_holders_vanish() {
+fn a_prepared_plan_is_requeued_however_often_its_holders_vanish() {
     let mut world = ApplyProcessingPrepared.default_world();
     let intent = world.plan().stage.intent().cloned();
     for _ in 0..10 {
@@ -246,7 +246,7 @@ fn a_prepared_plan_is_reclaimed_to_queued_however_often_its_holders_vanish() {
 }
 
 #[test]
-fn the_answer_landed_counts_as_landed_on_a_persons_word() {
+fn the_answer_landed_counts_as_landed() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
     let moves = world.plan().stage.intent().unwrap().moves.clone();
     world.submit_as_person(Verb::Answer);
@@ -259,7 +259,7 @@ fn the_answer_landed_counts_as_landed_on_a_persons_word() {
 }
 
 #[test]
-fn the_answer_again_brings_it_in_anew() {
+fn the_answer_again_lands_the_change_again() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
     let again = world.command_variant(Verb::Answer, 1);
     world.submit(&ada(), again).unwrap();
@@ -271,7 +271,7 @@ fn the_answer_again_brings_it_in_anew() {
 }
 
 #[test]
-fn the_answer_drop_ends_the_plan() {
+fn the_answer_drop_cancels_the_plan() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
     let epoch = world.plan().epoch;
     let drop = world.command_variant(Verb::Answer, 2);
@@ -297,13 +297,13 @@ fn a_question_about_a_removed_change_never_expires() {
 }
 
 #[test]
-fn what_was_withdrawn_is_not_already_prepared() {
+fn after_a_withdrawal_prepare_is_not_already_done() {
     let mut world = ApplyProcessingPrepared.default_world();
     let repeated = world.default_command(Verb::PrepareApply);
     world
         .submit_as_person(Verb::WithdrawApply)
         .submit_as_person(Verb::Constrain);
-    // Told "already done", its holder would move the target without a stored intent.
+    // On "already done" the holder would move the target without a stored intent.
     assert!(matches!(
         world.expect_refusal(&worker(), repeated),
         Refusal::Fenced { .. }
@@ -320,7 +320,7 @@ fn what_was_withdrawn_is_not_already_prepared() {
 }
 
 #[test]
-fn what_was_prepared_again_is_not_already_withdrawn() {
+fn after_a_new_prepare_withdraw_is_not_already_done() {
     let mut world = ApplyProcessingPrepared.default_world();
     world.submit_as_person(Verb::WithdrawApply);
     let repeated = world.default_command(Verb::WithdrawApply);
@@ -336,7 +336,7 @@ fn what_was_prepared_again_is_not_already_withdrawn() {
 // Conditions of single rows.
 
 #[test]
-fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
+fn a_claim_creates_a_lease_an_epoch_and_the_root_decision() {
     let mut world = StrategizeQueued.default_world();
     let decision = world
         .submit(&worker(), world.default_command(Verb::StartStrategize))
@@ -354,7 +354,7 @@ fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
     let Event::DecisionsRecorded { decisions } = &world.log.last().unwrap().event else {
         panic!("the root decision is recorded with the claim");
     };
-    // The root, and the rule that held at the gate before it.
+    // The root decision, and one for the rule at the strategize gate.
     let kinds: Vec<_> = decisions.iter().map(|decision| decision.kind).collect();
     assert_eq!(
         kinds,
@@ -377,7 +377,7 @@ fn a_claim_gives_a_lease_an_epoch_and_the_root_decision() {
 }
 
 #[test]
-fn completing_execute_seals_what_is_open_and_keeps_the_verdicts() {
+fn completing_execute_seals_changesets_and_stores_the_verdicts() {
     let mut world = ExecuteProcessing.default_world();
     world
         .submit_as_person(Verb::OpenChangeset)
@@ -412,17 +412,17 @@ fn completing_execute_seals_what_is_open_and_keeps_the_verdicts() {
 }
 
 #[test]
-fn a_result_that_a_rule_was_not_judged_on_is_not_taken() {
+fn a_result_without_a_verdict_for_every_rule_is_refused() {
     let world = ExecuteProcessing.default_world();
     for judged in JudgementVariant::ALL
         .into_iter()
         .filter(|one| one.is_stale())
     {
-        let how = CommandInput {
+        let input = CommandInput {
             judged,
             ..world.default_input()
         };
-        let command = world.command_with(Verb::CompleteExecute, how).unwrap();
+        let command = world.command_with(Verb::CompleteExecute, input).unwrap();
         let refusal = world.expect_refusal(&worker(), command);
         assert!(
             matches!(refusal, Refusal::JudgementStale { .. }),
@@ -432,7 +432,7 @@ fn a_result_that_a_rule_was_not_judged_on_is_not_taken() {
 }
 
 #[test]
-fn a_new_holder_of_execute_seals_what_the_last_one_left_open() {
+fn a_new_holder_of_execute_seals_the_changesets_of_the_last_one() {
     let mut world = ExecuteProcessing.default_world();
     world
         .submit_as_person(Verb::OpenChangeset)
@@ -444,7 +444,7 @@ fn a_new_holder_of_execute_seals_what_the_last_one_left_open() {
 }
 
 #[test]
-fn a_result_lands_only_with_a_signature_on_it() {
+fn a_result_lands_only_with_an_approval() {
     let mut world = ExecuteComplete.default_world();
     let refusal = world.expect_refusal(&ada(), world.default_command(Verb::ApplyPlan));
     assert_eq!(refusal, Refusal::NeedsApproval);
@@ -460,11 +460,11 @@ fn a_result_lands_only_with_a_signature_on_it() {
 }
 
 #[test]
-fn under_auto_the_profile_signs() {
+fn under_auto_the_profile_approves() {
     let mut world = ExecuteComplete.reach_world(
         Profile::Auto,
         LandingSetup::OnTargets,
-        PlanDriver::WorkerFirst,
+        StepCaller::WorkerFirst,
     );
     world.submit_as(&worker(), Verb::ApplyPlan);
     assert!(world.plan().valid_approval().is_some());
@@ -486,11 +486,11 @@ fn under_auto_changed_settings_of_a_repository_wait_for_a_person() {
 }
 
 #[track_caller]
-fn waits_for_a_person_under_auto(needed: ManualLandingReason, change: impl Fn(&mut ResultTree)) {
+fn waits_for_a_person_under_auto(reason: ManualLandingReason, change: impl Fn(&mut ResultTree)) {
     let mut world = ExecuteProcessing.reach_world(
         Profile::Auto,
         LandingSetup::OnTargets,
-        PlanDriver::WorkerFirst,
+        StepCaller::WorkerFirst,
     );
     let mut command = world.default_command(Verb::CompleteExecute);
     if let Command::CompleteExecute { result, .. } = &mut command {
@@ -498,7 +498,7 @@ fn waits_for_a_person_under_auto(needed: ManualLandingReason, change: impl Fn(&m
     }
     world.submit(&worker(), command).unwrap();
     let plan = world.plan();
-    assert_eq!(plan.manual_landing_reason(), Some(needed));
+    assert_eq!(plan.manual_landing_reason(), Some(reason));
     assert!(plan.needs_person());
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::ApplyPlan));
     assert!(
@@ -514,7 +514,7 @@ fn waits_for_a_person_under_auto(needed: ManualLandingReason, change: impl Fn(&m
 }
 
 #[test]
-fn landing_is_looked_up_not_assumed() {
+fn completing_apply_requires_every_target_to_be_read_back() {
     let world = ApplyProcessingPrepared.default_world();
     let refusal = world.expect_refusal(&worker(), world.command_variant(Verb::CompleteApply, 2));
     let missing = vec!["shop/app".to_owned(), "shop/docs".to_owned()];
@@ -543,7 +543,7 @@ fn the_rest_of_a_partial_apply_is_a_new_plan_in_the_same_commit() {
 }
 
 #[test]
-fn an_undo_is_a_new_plan_that_takes_the_normal_way() {
+fn an_undo_is_a_new_plan_that_is_approved_and_applied() {
     let mut world = ApplyApplied.default_world();
     world.submit_as_person(Verb::Undo);
     let mut undo = world.world_of_new_plan(&world.new_plans[0]);
@@ -558,7 +558,7 @@ fn an_undo_is_a_new_plan_that_takes_the_normal_way() {
 }
 
 #[test]
-fn every_kind_of_constraint_can_be_recorded_and_left() {
+fn every_kind_of_constraint_can_be_recorded_and_retried() {
     for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
         let mut world = ApplyProcessing.default_world();
         let command = world.command_variant(Verb::Constrain, variant);
@@ -585,7 +585,7 @@ fn an_answer_is_recorded_as_a_persons_intervention() {
 }
 
 #[test]
-fn only_a_person_sets_a_rule_aside() {
+fn only_a_person_waives_a_rule() {
     let world = ExecuteComplete.default_world();
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Waive));
     assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
@@ -597,11 +597,11 @@ fn only_a_person_sets_a_rule_aside() {
 fn a_waived_rule_no_longer_blocks() {
     let mut world = StrategizeComplete.default_world();
     let failing = |world: &PlanWorld| {
-        let how = CommandInput {
+        let input = CommandInput {
             judged: JudgementVariant::Failed,
             ..world.default_input()
         };
-        world.command_with(Verb::ExecutePlan, how).unwrap()
+        world.command_with(Verb::ExecutePlan, input).unwrap()
     };
     let before = world.plan().clone();
     let blocked = world.submit(&ada(), failing(&world)).unwrap();
@@ -614,22 +614,22 @@ fn a_waived_rule_no_longer_blocks() {
     world.submit_as_person(Verb::Waive);
     world.submit(&ada(), failing(&world)).unwrap();
     assert_eq!(world.stage(), "execute/queued");
-    let told = |world: &PlanWorld| {
+    let recorded_choice = |world: &PlanWorld| {
         let gate = world.log.iter().rev().find_map(|one| match &one.event {
             Event::GateHeld { decisions, .. } => Some(decisions[0].choice.to_string()),
             _ => None,
         });
         gate.unwrap()
     };
-    assert_eq!(told(&world), "waived");
+    assert_eq!(recorded_choice(&world), "waived");
     let mut advised = StrategizeComplete.default_world();
     advised.facts.rules.rules[0].draft.advisory = true;
     advised.submit(&ada(), failing(&advised)).unwrap();
-    assert_eq!(told(&advised), "advice only: it is not");
+    assert_eq!(recorded_choice(&advised), "advice only: it is not");
 }
 
 #[test]
-fn automatic_retries_end_at_the_limit_and_a_person_starts_the_count_anew() {
+fn automatic_retries_end_at_the_limit_and_a_person_resets_the_count() {
     let mut world = ExecuteProcessing.default_world();
     let fail = |world: &mut PlanWorld| {
         let command = world.command_variant(Verb::Fail, 1);
@@ -643,7 +643,7 @@ fn automatic_retries_end_at_the_limit_and_a_person_starts_the_count_anew() {
         let Refusal::NotDue { retry_at } = refusal else {
             panic!("{refusal}");
         };
-        // At that very moment it is.
+        // The retry is due at exactly that time.
         world
             .advance_clock(retry_at.span_since(world.now))
             .submit_as(&worker(), Verb::StartExecute);
@@ -656,7 +656,7 @@ fn automatic_retries_end_at_the_limit_and_a_person_starts_the_count_anew() {
 }
 
 #[test]
-fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
+fn reclaims_fail_the_plan_at_the_limit_and_still_raise_the_epoch() {
     let mut world = ExecuteProcessing.default_world();
     for _ in 1..PlanLimits::default().attempts {
         world
@@ -671,16 +671,16 @@ fn reclaims_end_in_an_error_at_the_limit_and_raise_the_epoch_all_the_same() {
     );
     assert_eq!(world.plan().epoch, epoch.next());
     assert_eq!(world.plan().attempt, attempt);
-    // Nobody held that epoch, so nobody failed under it.
+    // No holder had that epoch, so no holder failed.
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Fail));
     assert!(matches!(refusal, Refusal::Fenced { .. }));
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Reclaim));
     assert!(matches!(refusal, Refusal::WrongState { done: Some(_), .. }));
-    let told = refusal.to_string();
-    assert!(told.starts_with("reclaim was done at 20"), "{told}");
+    let message = refusal.to_string();
+    assert!(message.starts_with("reclaim was done at 20"), "{message}");
     assert!(
-        told.ends_with(" by worker w1; the plan is execute/errored"),
-        "{told}"
+        message.ends_with(" by worker w1; the plan is execute/errored"),
+        "{message}"
     );
     let refusal = world.expect_refusal(&ada(), world.default_command(Verb::Answer));
     assert_eq!(
@@ -697,7 +697,7 @@ fn a_release_costs_no_attempt() {
 }
 
 #[test]
-fn an_expired_holder_that_nobody_reclaimed_may_renew_and_complete() {
+fn an_expired_holder_can_renew_and_complete_until_it_is_reclaimed() {
     let mut world = ExecuteProcessing.default_world();
     world.advance_clock(Span::from_seconds(1_000_000));
     world
@@ -707,7 +707,7 @@ fn an_expired_holder_that_nobody_reclaimed_may_renew_and_complete() {
 }
 
 #[test]
-fn a_lease_that_runs_is_not_reclaimed() {
+fn a_valid_lease_is_not_reclaimed() {
     let mut world = ExecuteProcessing.default_world();
     let expired = Command::Reclaim {
         grounds: ReclaimGrounds::Expired,
@@ -726,7 +726,7 @@ fn automatic_reversions_are_counted_for_the_whole_life_of_the_plan() {
     let mut world = ExecuteQueued.reach_world(
         Profile::Auto,
         LandingSetup::OnTargets,
-        PlanDriver::WorkerFirst,
+        StepCaller::WorkerFirst,
     );
     let again = |world: &mut PlanWorld| {
         for verb in [
@@ -751,7 +751,7 @@ fn automatic_reversions_are_counted_for_the_whole_life_of_the_plan() {
 }
 
 #[test]
-fn what_a_person_asked_for_holds_across_answer_release_and_reclaim() {
+fn a_persons_request_survives_answer_release_and_reclaim() {
     for verbs in [
         vec![Verb::Ask, Verb::Answer],
         vec![Verb::Release],
@@ -760,7 +760,7 @@ fn what_a_person_asked_for_holds_across_answer_release_and_reclaim() {
         let mut world = StrategizeQueued.reach_world(
             Profile::Manual,
             LandingSetup::OnTargets,
-            PlanDriver::Person,
+            StepCaller::Person,
         );
         let refusal = world.expect_refusal(&worker(), world.default_command(Verb::StartStrategize));
         assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
@@ -774,10 +774,10 @@ fn what_a_person_asked_for_holds_across_answer_release_and_reclaim() {
 }
 
 #[test]
-fn a_plan_without_targets_lands_without_a_signature_and_prepares_as_it_completes() {
+fn a_plan_without_targets_lands_without_approval_in_one_step() {
     for lands in [LandingSetup::ReadOnly, LandingSetup::Projectless] {
         for profile in Profile::ALL {
-            let mut world = ExecuteComplete.reach_world(profile, lands, PlanDriver::WorkerFirst);
+            let mut world = ExecuteComplete.reach_world(profile, lands, StepCaller::WorkerFirst);
             let unasked = world.decide(&worker(), world.default_command(Verb::ApplyPlan));
             assert_eq!(
                 unasked.is_ok(),
@@ -795,9 +795,9 @@ fn a_plan_without_targets_lands_without_a_signature_and_prepares_as_it_completes
 }
 
 #[test]
-fn a_plan_without_targets_can_be_given_none_on_the_way() {
+fn a_plan_without_targets_cannot_be_given_moves_or_a_rest() {
     for lands in [LandingSetup::ReadOnly, LandingSetup::Projectless] {
-        let mut world = ApplyProcessing.reach_world(Profile::Review, lands, PlanDriver::Person);
+        let mut world = ApplyProcessing.reach_world(Profile::Review, lands, StepCaller::Person);
         let rest = world.command_variant(Verb::CompleteApply, 1);
         let refusal = world.expect_refusal(&worker(), rest.clone());
         assert!(matches!(refusal, Refusal::ReadOnly(_)), "{lands:?}");
@@ -806,7 +806,7 @@ fn a_plan_without_targets_can_be_given_none_on_the_way() {
         assert!(matches!(refusal, Refusal::ReadOnly(_)), "{lands:?}");
     }
     let world =
-        ApplyProcessing.reach_world(Profile::Review, LandingSetup::ReadOnly, PlanDriver::Person);
+        ApplyProcessing.reach_world(Profile::Review, LandingSetup::ReadOnly, StepCaller::Person);
     let moves = world.command_variant(Verb::PrepareApply, 1);
     assert!(matches!(
         world.expect_refusal(&worker(), moves),
@@ -847,15 +847,23 @@ fn a_start_is_never_already_done() {
 fn a_refusal_says_when_and_by_whom_it_was_done_and_what_would_help() {
     let world = ExecuteQueued.default_world();
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::ExecutePlan));
-    let Refusal::WrongState { done, helps, .. } = refusal else {
+    let Refusal::WrongState {
+        done,
+        possible_verbs,
+        ..
+    } = refusal
+    else {
         panic!("{refusal}");
     };
     assert_eq!(done.unwrap().by, ada());
-    assert_eq!(helps, [Verb::StartExecute, Verb::Revert, Verb::Cancel]);
+    assert_eq!(
+        possible_verbs,
+        [Verb::StartExecute, Verb::Revert, Verb::Cancel]
+    );
 }
 
 #[test]
-fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
+fn texts_that_some_store_cannot_hold_are_refused() {
     let world = StrategizeQueued.default_world();
     for owner in ["", " ", "a\0b"] {
         let Command::Start {
@@ -889,26 +897,28 @@ fn what_cannot_be_stored_everywhere_is_refused_before_it_is() {
     assert!(with(|one| one.rationale = Some(String::new())).is_ok());
 }
 
-/// That a holder is dead is seen outside of the store; until it is told, another may have come, who lives.
+/// A holder is found dead outside of the store. Before the reclaim is decided, another may have
+/// claimed the plan.
 #[test]
-fn nothing_is_taken_from_whoever_came_after_the_dead() {
+fn a_new_holder_is_not_reclaimed_because_an_earlier_one_died() {
     let mut world = ExecuteProcessing.default_world();
-    let dead = world.plan().epoch;
+    let dead_epoch = world.plan().epoch;
     world
         .submit_as_person(Verb::Reclaim)
         .submit_as_person(Verb::StartExecute);
     let reclaim = |epoch| Command::Reclaim {
         grounds: ReclaimGrounds::OwnerDead(epoch),
     };
-    let refusal = world.expect_refusal(&worker(), reclaim(dead));
+    let refusal = world.expect_refusal(&worker(), reclaim(dead_epoch));
     assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
-    let living = world.plan().epoch;
-    assert!(world.submit(&worker(), reclaim(living)).is_ok());
+    let live_epoch = world.plan().epoch;
+    assert!(world.submit(&worker(), reclaim(live_epoch)).is_ok());
 }
 
-/// That a lease is not renewed is seen outside of the store; until it is told, it may have been.
+/// A missing renewal is observed outside of the store. Before the reclaim is decided, the holder
+/// may have renewed.
 #[test]
-fn a_lease_that_was_renewed_while_it_was_watched_is_not_taken() {
+fn a_lease_renewed_while_it_was_watched_is_not_reclaimed() {
     let mut world = ExecuteProcessing.default_world();
     let watched = world.facts.lease.clone().unwrap();
     let reclaim = |epoch, expires_at| Command::Reclaim {
@@ -928,7 +938,7 @@ fn a_lease_that_was_renewed_while_it_was_watched_is_not_taken() {
 }
 
 #[test]
-fn only_of_a_process_that_is_not_known_here_the_clock_decides() {
+fn only_unknown_processes_are_reclaimed_by_the_clock() {
     let world = ExecuteProcessing.default_world();
     let lease = world.facts.lease.clone().unwrap();
     let grounds = |liveness, unrenewed_for| {

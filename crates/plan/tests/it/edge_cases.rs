@@ -1,5 +1,4 @@
-//! What is refused and said at the edges: input that is too long, odd or twice, and every word that people
-//! are shown.
+//! Edge cases: input that is too long, malformed or repeated, and the texts that people see.
 
 use planwright_plan as plan;
 
@@ -22,7 +21,7 @@ use plan::{
 };
 
 use crate::commands::tree_path;
-use crate::spot::{PlanDriver, Spot};
+use crate::spot::{StepCaller, Spot};
 use crate::world::{LandingSetup, PlanWorld, START_TIME, ada, shop_project, worker};
 
 fn request_without_plan(command: Command) -> DecisionRequest {
@@ -47,7 +46,7 @@ fn argument_spec(name: &str, kind: ArgumentType) -> ArgumentSpec {
     }
 }
 
-/// Is the value one that the argument can have? A default has to be.
+/// Checks a value by using it as the argument's default.
 fn check_default_value(mut spec: ArgumentSpec, value: ArgumentValue) -> Result<(), String> {
     spec.default = Some(value);
     spec.check_declaration().map_err(|problem| problem.why)
@@ -74,12 +73,12 @@ fn reported_decision(kind: DecisionKind, parent: Option<u32>) -> ReportedDecisio
 }
 
 #[test]
-fn an_action_is_told_all_that_is_wrong_with_its_arguments() {
-    let mut odd = argument_spec("depth", ArgumentType::String);
-    odd.pattern = Some("(".into());
+fn every_problem_with_an_actions_arguments_is_reported() {
+    let mut bad_pattern = argument_spec("depth", ArgumentType::String);
+    bad_pattern.pattern = Some("(".into());
     let arguments = vec![
         argument_spec("depth", ArgumentType::Integer),
-        odd,
+        bad_pattern,
         argument_spec("width", ArgumentType::Float),
     ];
     let create = request_without_plan(Command::CreateAction(action_definition(arguments)));
@@ -87,15 +86,15 @@ fn an_action_is_told_all_that_is_wrong_with_its_arguments() {
     let Refusal::Arguments(problems) = &refusal else {
         panic!("{refusal}");
     };
-    let told: Vec<(&str, bool)> = problems
+    let reported: Vec<(&str, bool)> = problems
         .iter()
         .map(|problem| (problem.name.as_str(), problem.why == "it is declared twice"))
         .collect();
-    assert_eq!(told, [("depth", false), ("depth", true)], "{refusal}");
+    assert_eq!(reported, [("depth", false), ("depth", true)], "{refusal}");
 }
 
 #[test]
-fn lists_have_a_size_and_their_items_no_nul() {
+fn lists_are_bounded_and_contain_no_nul() {
     let list = |items: Vec<ErasableText>| {
         check_default_value(
             argument_spec("paths", ArgumentType::List),
@@ -113,11 +112,11 @@ fn lists_have_a_size_and_their_items_no_nul() {
         assert_eq!(why, "a list has at most 1000 items and 64 KiB");
     }
     let why = list(vec!["fine".into(), "a\0b".into()]).unwrap_err();
-    assert_eq!(why, "an item holds a NUL");
+    assert_eq!(why, "an item contains a NUL");
 }
 
 #[test]
-fn a_value_of_another_type_is_told_which_is_wanted() {
+fn a_value_of_the_wrong_type_names_the_expected_one() {
     for (kind, word) in [
         (ArgumentType::String, "string"),
         (ArgumentType::Integer, "integer"),
@@ -136,7 +135,7 @@ fn a_value_of_another_type_is_told_which_is_wanted() {
 }
 
 #[test]
-fn long_input_is_not_repeated_whole() {
+fn long_input_is_shortened_in_messages() {
     let mut area = argument_spec("area", ArgumentType::String);
     area.pattern = Some("[a-z]+".into());
     let at = |length| {
@@ -146,15 +145,15 @@ fn long_input_is_not_repeated_whole() {
     assert!(at(60).contains(&format!("`{}`", "7".repeat(60))));
     assert!(at(61).contains(&format!("`{}...`", "7".repeat(60))));
 
-    let said = |text: &str| text.parse::<QualifiedName>().unwrap_err().to_string();
-    assert!(said(&"é".repeat(60)).contains(&"é".repeat(60)));
-    let long = said(&"é".repeat(61));
+    let message_for = |text: &str| text.parse::<QualifiedName>().unwrap_err().to_string();
+    assert!(message_for(&"é".repeat(60)).contains(&"é".repeat(60)));
+    let long = message_for(&"é".repeat(61));
     assert!(long.contains(&format!("{}...", "é".repeat(57))), "{long}");
     assert!(!long.contains(&"é".repeat(58)), "{long}");
 }
 
 #[test]
-fn a_text_has_a_size_and_no_nul() {
+fn texts_are_bounded_and_contain_no_nul() {
     let revise = |feedback: String| Command::Revise {
         feedback,
         dropped: Vec::new(),
@@ -162,18 +161,18 @@ fn a_text_has_a_size_and_no_nul() {
     let world = Spot::ExecuteComplete.default_world();
     let limit = "x".repeat(ErasableText::MAX_BYTES);
     assert!(world.decide(&ada(), revise(limit.clone())).is_ok());
-    for (text, says) in [
+    for (text, expected) in [
         (limit + "x", "is longer than 256 KiB"),
-        ("a\0b".into(), "holds a NUL character"),
+        ("a\0b".into(), "contains a NUL character"),
         (" \n".into(), "is empty"),
     ] {
         let refusal = world.expect_refusal(&ada(), revise(text));
-        assert!(refusal.to_string().contains(says), "{refusal}");
+        assert!(refusal.to_string().contains(expected), "{refusal}");
     }
 }
 
 #[test]
-fn what_was_dropped_is_taken_out_by_the_next_who_can() {
+fn dropped_paths_wait_for_the_next_holder_that_prepares_its_sandbox() {
     let mut world = Spot::ExecuteComplete.default_world();
     let mut revise = |dropped: &[&str]| {
         let command = Command::Revise {
@@ -181,12 +180,12 @@ fn what_was_dropped_is_taken_out_by_the_next_who_can() {
             dropped: dropped.iter().map(|text| tree_path(text)).collect(),
         };
         world.submit(&ada(), command).unwrap();
-        let left = world.plan().entrance.dropped.clone();
-        // Whoever comes first fails before it could look into the sandbox.
+        let pending = world.plan().sandbox_preparation.dropped.clone();
+        // The next holder fails before it prepares its sandbox.
         world
             .submit_as_person(Verb::StartExecute)
             .submit_as_person(Verb::Fail);
-        left
+        pending
     };
     assert_eq!(revise(&["a", "b"]), [tree_path("a"), tree_path("b")]);
     assert_eq!(revise(&[]), [tree_path("a"), tree_path("b")]);
@@ -198,11 +197,11 @@ fn what_was_dropped_is_taken_out_by_the_next_who_can() {
         .submit_as_person(Verb::Revise)
         .submit_as_person(Verb::StartExecute);
     world.submit_as_person(Verb::RecordBases);
-    assert!(world.plan().entrance.dropped.is_empty());
+    assert!(world.plan().sandbox_preparation.dropped.is_empty());
 }
 
 #[test]
-fn an_erased_text_says_so_and_a_known_one_itself() {
+fn an_erased_text_shows_that_it_was_erased() {
     let known: ErasableText = String::from("one\ntwo").into();
     assert_eq!(known.first_line(), "one");
     assert_eq!(format!("{known:>9}|"), "  one\ntwo|");
@@ -214,7 +213,7 @@ fn an_erased_text_says_so_and_a_known_one_itself() {
 }
 
 #[test]
-fn a_path_has_a_size_and_shows_no_control_characters() {
+fn paths_are_bounded_and_escape_control_characters() {
     assert!(TreePath::new("p".repeat(4096)).is_ok());
     let error = TreePath::new("p".repeat(4097)).unwrap_err().to_string();
     assert!(error.contains("it is longer than 4096 bytes"), "{error}");
@@ -225,7 +224,7 @@ fn a_path_has_a_size_and_shows_no_control_characters() {
 }
 
 #[test]
-fn the_node_of_a_resource_is_named_after_it_and_short() {
+fn the_node_of_a_resource_has_its_name_and_is_bounded() {
     assert_eq!(Node::main().as_str(), "main");
     assert_eq!(Node::for_resource("shop/app").to_string(), "main@shop/app");
     let long = Node::for_resource(&"ü".repeat(300));
@@ -233,7 +232,7 @@ fn the_node_of_a_resource_is_named_after_it_and_short() {
 }
 
 #[test]
-fn words_are_padded_where_tables_ask_for_it() {
+fn names_respect_format_padding() {
     for operation in PathOperation::ALL {
         let shown = format!("{operation:<8}|");
         assert_eq!(shown, format!("{:<8}|", operation.as_str()));
@@ -250,7 +249,7 @@ fn words_are_padded_where_tables_ask_for_it() {
 }
 
 #[test]
-fn gates_are_read_as_they_are_shown() {
+fn gates_parse_what_they_display() {
     for (gate, word) in Gate::ALL
         .into_iter()
         .zip(["strategize", "execute", "result", "apply"])
@@ -260,7 +259,7 @@ fn gates_are_read_as_they_are_shown() {
     }
     assert_eq!(
         "land".parse::<Gate>().unwrap_err(),
-        "`land` is no gate: use strategize, execute, result or apply"
+        "`land` is not a gate: use strategize, execute, result or apply"
     );
     let check = RuleCheck::Expr("true".into());
     assert_eq!(check.default_gates(), Gate::ALL);
@@ -268,7 +267,7 @@ fn gates_are_read_as_they_are_shown() {
 }
 
 #[test]
-fn kinds_of_rules_and_what_they_wait_for_have_words() {
+fn rule_kinds_and_pending_reasons_have_names() {
     let globs = vec!["docs/**".to_owned()];
     let command = RuleCheck::Command {
         command: "true".into(),
@@ -294,13 +293,16 @@ fn kinds_of_rules_and_what_they_wait_for_have_words() {
 }
 
 #[test]
-fn the_name_of_a_rule_is_short_and_plain() {
+fn rule_names_are_bounded_and_restricted() {
     for good in ["a", "no-big_files.2", &"r".repeat(64)] {
         assert_eq!(good.parse::<RuleName>().unwrap().to_string(), good);
     }
-    for wrong in ["", "Big", "a b", "a/b", "ä", &"r".repeat(65)] {
-        let why = wrong.parse::<RuleName>().unwrap_err();
-        assert!(why.contains("1 to 64 lower-case letters"), "{wrong}: {why}");
+    for invalid in ["", "Big", "a b", "a/b", "ä", &"r".repeat(65)] {
+        let why = invalid.parse::<RuleName>().unwrap_err();
+        assert!(
+            why.contains("1 to 64 lower-case letters"),
+            "{invalid}: {why}"
+        );
     }
     let book = PlanWorld::new(Profile::Review, LandingSetup::OnTargets)
         .facts
@@ -310,14 +312,14 @@ fn the_name_of_a_rule_is_short_and_plain() {
 }
 
 #[test]
-fn profiles_say_what_they_do_by_themselves() {
-    for (profile, says, survives) in [
+fn profile_descriptions_say_where_they_ask() {
+    for (profile, expected, survives) in [
         (Profile::Manual, "never retries by itself", false),
         (Profile::Supervised, "asks before execute and apply", true),
         (Profile::Review, "asks before apply", true),
         (Profile::Auto, "never prompts", true),
     ] {
-        assert!(profile.description().contains(says), "{profile}");
+        assert!(profile.description().contains(expected), "{profile}");
         assert_eq!(profile.approval_survives_merge(), survives, "{profile}");
     }
 }
@@ -333,7 +335,7 @@ fn an_action_is_available_until_it_is_archived() {
 }
 
 #[test]
-fn the_time_between_two_moments_has_a_direction() {
+fn the_span_between_timestamps_is_signed() {
     let later = START_TIME.saturating_add(Span::from_seconds(2));
     assert_eq!(later.span_since(START_TIME), Span::from_seconds(2));
     assert_eq!(START_TIME.span_since(later), Span::from_seconds(-2));
@@ -346,17 +348,17 @@ fn the_time_between_two_moments_has_a_direction() {
 }
 
 #[test]
-fn only_the_holder_of_now_holds_a_plan() {
-    let held = Spot::ExecuteProcessing.default_world();
-    let epoch = held.plan().epoch;
-    assert!(held.plan().is_held_by(epoch));
-    assert!(!held.plan().is_held_by(epoch.next()));
+fn only_the_current_holder_holds_a_plan() {
+    let held_world = Spot::ExecuteProcessing.default_world();
+    let epoch = held_world.plan().epoch;
+    assert!(held_world.plan().is_held_by(epoch));
+    assert!(!held_world.plan().is_held_by(epoch.next()));
     let waiting = Spot::ExecuteQueued.default_world();
     assert!(!waiting.plan().is_held_by(waiting.plan().epoch));
 }
 
 #[test]
-fn bases_are_those_of_all_resources_each_with_a_commit() {
+fn every_resource_needs_a_base_commit() {
     let world = Spot::ExecuteProcessing.default_world();
     let base = |resource: &str, commit: &str| ResourceCommit {
         resource: resource.into(),
@@ -366,7 +368,7 @@ fn bases_are_those_of_all_resources_each_with_a_commit() {
         epoch: world.plan().epoch,
         bases,
     };
-    for wrong in [
+    for invalid in [
         vec![],
         vec![base("shop/app", "1")],
         vec![base("shop/app", "1"), base("shop/docs", "")],
@@ -377,7 +379,7 @@ fn bases_are_those_of_all_resources_each_with_a_commit() {
             base("shop/site", "3"),
         ],
     ] {
-        let refusal = world.expect_refusal(&worker(), record(wrong));
+        let refusal = world.expect_refusal(&worker(), record(invalid));
         assert_eq!(refusal, Refusal::BasesMismatch);
     }
     let right = vec![base("shop/docs", "2"), base("shop/app", "1")];
@@ -389,11 +391,11 @@ fn bases_are_those_of_all_resources_each_with_a_commit() {
 }
 
 #[test]
-fn what_may_not_write_hands_in_no_changes() {
+fn a_read_only_plan_cannot_submit_changes() {
     let world = Spot::ExecuteProcessing.reach_world(
         Profile::Review,
         LandingSetup::ReadOnly,
-        PlanDriver::Person,
+        StepCaller::Person,
     );
     let hand_in = |entries: Vec<ChangesetEntry>| {
         let mut command = world.default_command(Verb::CompleteExecute);
@@ -416,7 +418,7 @@ fn what_may_not_write_hands_in_no_changes() {
 }
 
 #[test]
-fn decisions_hang_under_earlier_ones_and_are_the_actors() {
+fn reported_decisions_need_an_earlier_parent_and_an_actor_kind() {
     let world = Spot::StrategizeProcessing.default_world();
     let root = world.plan().decisions;
     let complete = |decisions: Vec<ReportedDecision>| Command::CompleteStrategize {
@@ -450,7 +452,7 @@ fn decisions_hang_under_earlier_ones_and_are_the_actors() {
         (choice(Some(99)), "not an earlier decision"),
         (
             reported_decision(DecisionKind::UserIntervention, None),
-            "is the engine's to record",
+            "only the engine records",
         ),
     ] {
         let refusal = world.expect_refusal(&worker(), complete(vec![choice(None), bad]));
@@ -475,13 +477,13 @@ fn a_landing_moves_each_changed_resource_once_and_no_other() {
         command
     };
     assert!(world.decide(&worker(), prepare(&|_| {})).is_ok());
-    for wrong in [
+    for invalid in [
         prepare(&|moves| moves.push(moves[0].clone())),
         prepare(&|moves| moves[1].resource = "shop/site".into()),
         prepare(&|moves| drop(moves.pop())),
     ] {
         assert_eq!(
-            world.expect_refusal(&worker(), wrong),
+            world.expect_refusal(&worker(), invalid),
             Refusal::MovesMismatch
         );
     }
@@ -525,23 +527,26 @@ fn a_project_in_use_names_the_plans_that_use_it() {
 }
 
 #[test]
-fn a_change_without_an_open_changeset_is_told_where_it_could_not_go() {
+fn a_change_without_an_open_changeset_names_its_node() {
     let world = Spot::ExecuteProcessing.default_world();
     let record = |into| Command::RecordChange {
         epoch: world.plan().epoch,
         into,
         entry: ChangesetEntry::new(tree_path("a"), PathOperation::Create),
     };
-    let said = |into| world.expect_refusal(&worker(), record(into)).to_string();
-    assert_eq!(said(ChangesetSelector::OnlyOpen), "no changeset is open");
+    let message_for = |into| world.expect_refusal(&worker(), record(into)).to_string();
     assert_eq!(
-        said(ChangesetSelector::Node(Node::main())),
+        message_for(ChangesetSelector::OnlyOpen),
+        "no changeset is open"
+    );
+    assert_eq!(
+        message_for(ChangesetSelector::Node(Node::main())),
         "node `main` has no open changeset"
     );
 }
 
 #[test]
-fn a_rename_over_what_was_done_before_is_a_rename() {
+fn a_rename_after_another_operation_stays_a_rename() {
     for first in PathOperation::ALL {
         let mut moved = ChangesetEntry::new(tree_path("new"), PathOperation::Rename);
         moved.from = Some(tree_path("old"));
@@ -554,7 +559,7 @@ fn a_rename_over_what_was_done_before_is_a_rename() {
 }
 
 #[test]
-fn a_plan_is_created_once_in_its_log() {
+fn a_second_created_event_does_not_replay() {
     let world = Spot::StrategizeQueued.default_world();
     let mut again: Vec<RecordedEvent> = world.log.clone();
     let mut second = world.log[0].clone();
@@ -584,7 +589,7 @@ fn decide_commands(facts: &DecisionFacts, commands: Vec<Command>) -> Result<Deci
 }
 
 #[test]
-fn in_a_batch_an_action_for_one_use_is_used_once() {
+fn in_a_batch_a_single_use_action_is_used_once() {
     let world = PlanWorld::new(Profile::Review, LandingSetup::Projectless);
     let mut facts = DecisionFacts {
         action: world.facts.action,
@@ -613,7 +618,7 @@ fn in_a_batch_an_action_for_one_use_is_used_once() {
 }
 
 #[test]
-fn in_a_batch_a_project_is_as_the_one_before_left_it() {
+fn in_a_batch_a_project_includes_earlier_changes() {
     let app = |path: &str| Resource {
         name: "app".parse().unwrap(),
         host: "here".parse().unwrap(),
@@ -635,12 +640,12 @@ fn in_a_batch_a_project_is_as_the_one_before_left_it() {
     let paused =
         decide_commands(&facts, vec![create.clone(), pause.clone(), pause.clone()]).unwrap();
     assert_eq!(paused.receipt.outcome, ReceiptOutcome::AlreadyDone);
-    let gone = decide_commands(&facts, vec![create, delete, pause]).unwrap_err();
-    assert_eq!(gone, Refusal::NoSuchProject(name));
+    let refusal = decide_commands(&facts, vec![create, delete, pause]).unwrap_err();
+    assert_eq!(refusal, Refusal::NoSuchProject(name));
 }
 
 #[test]
-fn in_a_batch_what_was_made_and_removed_is_no_change() {
+fn in_a_batch_a_created_and_deleted_path_is_no_change() {
     let mut world = PlanWorld::new(Profile::Review, LandingSetup::Projectless);
     world.facts.rules = RuleBook::default();
     world
@@ -668,22 +673,22 @@ fn in_a_batch_what_was_made_and_removed_is_no_change() {
     let [(_, entry)] = world.facts.entries.as_slice() else {
         panic!("{:?}", world.facts.entries);
     };
-    // Without the entry of the first two the third is about a path that was there before.
+    // Create and delete cancel out, so the third change modifies a path that existed before.
     assert_eq!(entry.operation, PathOperation::Modify);
 }
 
 #[test]
-fn an_epoch_that_is_not_now_is_told_which_kind_it_is() {
-    let said = |given: u64, current: u64| {
+fn a_fenced_epoch_says_whether_it_ended_or_was_never_issued() {
+    let message_for = |given: u64, current: u64| {
         let (given, current) = (Epoch(given), Epoch(current));
         Refusal::Fenced { given, current }.to_string()
     };
-    assert_eq!(said(3, 3), "the work under epoch 3 has ended");
+    assert_eq!(message_for(3, 3), "the work under epoch 3 has ended");
     assert_eq!(
-        said(4, 3),
-        "epoch 4 was never given: the plan is at epoch 3"
+        message_for(4, 3),
+        "epoch 4 was never issued: the plan is at epoch 3"
     );
-    assert_eq!(said(2, 3), "epoch 2 is over: the plan is at epoch 3");
+    assert_eq!(message_for(2, 3), "epoch 2 is over: the plan is at epoch 3");
 }
 
 #[test]
@@ -701,26 +706,30 @@ fn a_strategy_without_decisions_records_none() {
 }
 
 #[test]
-fn what_the_merge_brought_up_is_caught_up_with_when_work_is_sent_back() {
+fn revising_after_a_failed_merge_catches_up_with_the_target() {
     for (variant, kind) in ConstraintKind::ALL.into_iter().enumerate() {
         let mut world = Spot::ApplyProcessing.default_world();
         let constrain = world.command_variant(Verb::Constrain, variant);
         world.submit(&worker(), constrain).unwrap();
         world.submit_as_person(Verb::Revise);
-        let catches_up = world.plan().entrance.catch_up;
+        let catches_up = world.plan().sandbox_preparation.catch_up;
         let is_about_the_merge = matches!(kind, ConstraintKind::Conflict | ConstraintKind::Gate);
         assert_eq!(catches_up, is_about_the_merge, "{kind:?}");
-        // It is still to be done for whoever comes next, and done once somebody says so.
+        // The flag stays until a holder records the bases.
         world.submit_as_person(Verb::StartExecute);
-        assert_eq!(world.plan().entrance.catch_up, catches_up, "{kind:?}");
+        assert_eq!(
+            world.plan().sandbox_preparation.catch_up,
+            catches_up,
+            "{kind:?}"
+        );
         world.submit_as_person(Verb::RecordBases);
-        assert!(world.plan().entrance.is_default(), "{kind:?}");
+        assert!(world.plan().sandbox_preparation.is_default(), "{kind:?}");
     }
 }
 
-/// A second writing of when a person is waited for: by spot, then the profiles that wait there.
+/// An independent list of when a plan waits for a person: by spot, the profiles that wait there.
 #[test]
-fn a_person_is_waited_for_where_nobody_else_can_go_on() {
+fn a_plan_waits_for_a_person_where_its_profile_says_so() {
     use Profile::{Auto, Manual, Review, Supervised};
     for spot in Spot::ALL {
         let on_targets: &[Profile] = match spot {
@@ -738,30 +747,30 @@ fn a_person_is_waited_for_where_nobody_else_can_go_on() {
             _ => &[],
         };
         for profile in Profile::ALL {
-            let world = spot.reach_world(profile, LandingSetup::OnTargets, PlanDriver::Person);
+            let world = spot.reach_world(profile, LandingSetup::OnTargets, StepCaller::Person);
             let waits = on_targets.contains(&profile);
             assert_eq!(world.plan().needs_person(), waits, "{spot:?} {profile}");
         }
     }
-    // Nothing lands, so there is nothing to review.
+    // A plan without targets has nothing to review.
     for profile in Profile::ALL {
         let world = Spot::ExecuteComplete.reach_world(
             profile,
             LandingSetup::Projectless,
-            PlanDriver::Person,
+            StepCaller::Person,
         );
         assert_eq!(world.plan().needs_person(), profile == Manual, "{profile}");
     }
-    // Whoever asked for it is not asked again.
+    // A person who asked for the phase is not asked again.
     let mut world =
-        Spot::StrategizeErrored.reach_world(Manual, LandingSetup::OnTargets, PlanDriver::Person);
+        Spot::StrategizeErrored.reach_world(Manual, LandingSetup::OnTargets, StepCaller::Person);
     world.submit_as_person(Verb::Retry);
     assert_eq!(world.stage(), "strategize/queued");
     assert!(!world.plan().needs_person());
 }
 
 #[test]
-fn only_who_starts_afresh_looks_for_another_base() {
+fn only_a_fresh_start_clears_the_bases() {
     for (variant, start, keeps) in [
         (0, SandboxStartPoint::Continue, true),
         (1, SandboxStartPoint::Afresh, false),
@@ -772,21 +781,24 @@ fn only_who_starts_afresh_looks_for_another_base() {
             .submit_as_person(Verb::Fail);
         let retry = world.command_variant(Verb::Retry, variant);
         world.submit(&ada(), retry).unwrap();
-        assert_eq!(world.plan().entrance.start, start);
+        assert_eq!(world.plan().sandbox_preparation.start, start);
         assert_eq!(!world.plan().bases.is_empty(), keeps, "{start:?}");
     }
-    // What strategize left is discarded; where it started from is not.
+    // Entering execute discards what strategize left, but keeps the bases.
     let mut world = Spot::StrategizeProcessing.default_world();
     world
         .submit_as_person(Verb::RecordBases)
         .submit_as_person(Verb::CompleteStrategize)
         .submit_as_person(Verb::ExecutePlan);
-    assert_eq!(world.plan().entrance.start, SandboxStartPoint::Base);
+    assert_eq!(
+        world.plan().sandbox_preparation.start,
+        SandboxStartPoint::Base
+    );
     assert_eq!(world.plan().bases.len(), 2);
 }
 
 #[test]
-fn what_waits_is_due_at_once_or_when_it_is_to_be_tried_again() {
+fn a_queued_plan_is_due_at_once_or_at_its_retry_time() {
     let later = START_TIME.saturating_add(Span::from_seconds(5));
     let queued = |retry_at| QueueEntry {
         since: START_TIME,
@@ -797,7 +809,7 @@ fn what_waits_is_due_at_once_or_when_it_is_to_be_tried_again() {
 }
 
 #[test]
-fn a_pattern_matches_the_whole_value_and_cannot_break_out_of_that() {
+fn a_pattern_matches_the_whole_value_and_cannot_escape_its_anchors() {
     let with = |pattern: &str| {
         let mut area = argument_spec("area", ArgumentType::String);
         area.pattern = Some(pattern.into());
@@ -809,13 +821,13 @@ fn a_pattern_matches_the_whole_value_and_cannot_break_out_of_that() {
         assert_eq!(either.parse(text).is_ok(), fits, "{text:?}");
     }
     let why = with("a)|(?:b").check_declaration().unwrap_err().why;
-    assert!(why.contains("is no regular expression"), "{why}");
+    assert!(why.contains("is not a regular expression"), "{why}");
 }
 
-/// Behind the point of no return there is one way, and of what landed one way back; before it, people are told that
-/// there are others.
+/// Past the point of no return only one verb is available, and after landing only undo. Before it,
+/// there are several.
 #[test]
-fn what_can_be_done_depends_on_whether_a_landing_is_prepared() {
+fn available_verbs_depend_on_whether_a_landing_is_prepared() {
     let others = [Verb::Revise, Verb::Revert, Verb::Cancel];
     for (spot, first, has_others) in [
         (Spot::ApplyQueued, Verb::StartApply, true),

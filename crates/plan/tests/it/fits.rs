@@ -1,5 +1,5 @@
-//! Which event fits which place a plan can be in, and under which epoch: one readable table. A log that
-//! holds anything else is damaged, and replaying it must say so instead of making something up.
+//! Which event fits which state of a plan, and under which epoch: one readable table. A log with
+//! any other event is damaged, and replay must fail on it.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use plan::{Epoch, Phase, RecordedEvent, Timestamp, evolve};
 use crate::spot::Spot;
 use crate::world::{PlanWorld, ada};
 
-/// Every event that can follow the first, under an epoch.
+/// Returns every event except the first, with this epoch.
 fn candidate_events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
     let claimed = |phase: Phase| {
         let event = Event::Claimed {

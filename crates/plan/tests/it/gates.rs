@@ -1,4 +1,4 @@
-//! Gates: which rules stop what, and which judgements are taken.
+//! Gates: which rules block which commands, and which judgements are accepted.
 
 use planwright_plan as plan;
 
@@ -15,7 +15,7 @@ use crate::world::{
     CommandInput, JudgementVariant, LandingSetup, PlanWorld, START_TIME, ada, worker,
 };
 
-/// The world with no rule but this one, at this gate.
+/// Leaves only one rule, judged at this gate.
 fn with_rule_at(mut world: PlanWorld, gate: Gate) -> PlanWorld {
     let rules = &mut world.facts.rules.rules;
     rules.truncate(1);
@@ -28,16 +28,16 @@ fn submit_judged(
     verb: Verb,
     judged: JudgementVariant,
 ) -> Result<ReceiptOutcome, Refusal> {
-    let how = CommandInput {
+    let input = CommandInput {
         judged,
         ..world.default_input()
     };
-    let command = world.command_with(verb, how).unwrap();
+    let command = world.command_with(verb, input).unwrap();
     let decision = world.decide(&ada(), command)?;
     Ok(decision.receipt.outcome)
 }
 
-/// What can be blocked, where it is asked for, and by rules at which gates.
+/// Every gated command, a world where it applies, and the gates whose rules block it.
 fn gated_commands() -> [(PlanWorld, Verb, &'static [Gate]); 5] {
     let mut approved = Spot::ExecuteComplete.default_world();
     approved.submit_as_person(Verb::Approve);
@@ -53,7 +53,7 @@ fn gated_commands() -> [(PlanWorld, Verb, &'static [Gate]); 5] {
             Verb::ExecutePlan,
             &[Gate::Execute],
         ),
-        // A failing result blocks apply, never this.
+        // A failing result blocks apply, but not complete-execute.
         (
             Spot::ExecuteProcessing.default_world(),
             Verb::CompleteExecute,
@@ -91,7 +91,7 @@ fn a_failing_rule_blocks_at_its_own_gates_only() {
 }
 
 #[test]
-fn an_advisory_rule_is_told_and_blocks_nothing() {
+fn a_failing_advisory_rule_is_counted_and_does_not_block() {
     for (mut world, verb, _) in gated_commands() {
         for rule in &mut world.facts.rules.rules {
             rule.draft.advisory = true;
@@ -102,7 +102,7 @@ fn an_advisory_rule_is_told_and_blocks_nothing() {
 }
 
 #[test]
-fn a_non_overridable_rule_blocks_even_a_plan_that_holds_a_waiver_of_it() {
+fn a_non_overridable_rule_blocks_despite_a_waiver() {
     for (mut world, verb, gates) in gated_commands() {
         let rule = &mut world.facts.rules.rules[0];
         rule.draft.non_overridable = true;
@@ -120,7 +120,7 @@ fn a_non_overridable_rule_blocks_even_a_plan_that_holds_a_waiver_of_it() {
 }
 
 #[test]
-fn a_judgement_about_another_plan_version_or_other_rules_is_not_taken() {
+fn a_judgement_of_another_plan_version_or_other_rules_is_refused() {
     for (world, verb, _) in gated_commands() {
         for judged in JudgementVariant::ALL
             .into_iter()
@@ -162,20 +162,20 @@ fn a_rule_added_while_judging_makes_the_judgement_stale_in_every_scope_of_the_pl
 }
 
 #[test]
-fn nothing_is_prepared_without_a_valid_signature() {
+fn a_landing_is_not_prepared_without_a_valid_approval() {
     let mut world = Spot::ApplyProcessing.default_world();
     world.plan_mut().approval = None;
     let refusal = world.expect_refusal(&ada(), world.default_command(Verb::PrepareApply));
     assert_eq!(refusal, Refusal::NeedsApproval);
 }
 
-/// Hands in a result that does not meet the rule.
+/// Submits a result that fails the rule.
 fn submit_failing_result(world: &mut PlanWorld) {
-    let how = CommandInput {
+    let input = CommandInput {
         judged: JudgementVariant::Failed,
         ..world.default_input()
     };
-    let complete = world.command_with(Verb::CompleteExecute, how).unwrap();
+    let complete = world.command_with(Verb::CompleteExecute, input).unwrap();
     world.submit(&worker(), complete).unwrap();
 }
 
@@ -189,10 +189,10 @@ fn world_in_execute(profile: Profile) -> PlanWorld {
     world
 }
 
-/// A result that does not meet its rules goes back by itself three times under `review` and `auto`; then
-/// `auto` begins anew, and the others wait for a person.
+/// The engine sends a failing result back three times under `review` and `auto`. Then `auto`
+/// reverts to strategize, and the others wait for a person.
 #[test]
-fn what_does_not_meet_its_rules_is_mended_within_limits() {
+fn failing_results_are_fixed_automatically_within_limits() {
     let expected = [
         (Profile::Manual, 0, None),
         (Profile::Supervised, 0, None),
@@ -230,16 +230,16 @@ fn what_does_not_meet_its_rules_is_mended_within_limits() {
         );
         let refusal = world.decide(&worker(), world.default_command(Verb::Revise));
         assert!(refusal.is_err(), "{profile}");
-        // Whoever looked at it may send it back again, and it is mended anew.
+        // A person's revise resets the count of automatic fixes.
         world.submit_as_person(Verb::Revise);
         assert_eq!(world.plan().fixes, 0);
         assert!(!world.plan().is_stuck_on_rules(), "{profile}");
     }
 }
 
-/// Under `auto` a plan begins anew three times at most; then a person has to look, too.
+/// Under `auto` a plan reverts at most three times. Then it waits for a person.
 #[test]
-fn what_cannot_be_mended_begins_anew_within_limits() {
+fn unfixable_results_are_reverted_within_limits() {
     let mut world = world_in_execute(Profile::Auto);
     let mut reversions = 0;
     for _ in 0..100 {
@@ -264,11 +264,11 @@ fn what_cannot_be_mended_begins_anew_within_limits() {
         }
         world.submit_as_person(Verb::StartExecute);
     }
-    panic!("it was mended without end");
+    panic!("the engine keeps fixing it");
 }
 
 #[test]
-fn what_was_set_aside_is_nothing_to_mend() {
+fn a_waived_rule_needs_no_fix() {
     let mut world = world_in_execute(Profile::Review);
     submit_failing_result(&mut world);
     world.submit_as_person(Verb::Waive);
@@ -277,9 +277,9 @@ fn what_was_set_aside_is_nothing_to_mend() {
     assert!(!world.plan().is_stuck_on_rules());
 }
 
-/// Evidence is told by rule, and what one rule said of several subjects in one order everywhere.
+/// Evidence is sorted by rule, then by subject, so that the order is the same everywhere.
 #[test]
-fn evidence_has_an_order() {
+fn evidence_is_ordered_by_rule_and_subject() {
     let world = Spot::ExecuteComplete.default_world();
     let evidence = |rule: usize, subject: u8| RuleEvidence {
         plan: world.plan().id,
@@ -299,18 +299,18 @@ fn evidence_has_an_order() {
         .into_iter()
         .flat_map(|rule| subjects.map(|subject| evidence(rule, subject)))
         .collect();
-    let mut told = vec![
+    let mut evidence_list = vec![
         sorted[2].clone(),
         sorted[1].clone(),
         sorted[3].clone(),
         sorted[0].clone(),
     ];
-    told.sort_by(RuleEvidence::compare_by_rule);
-    assert_eq!(told, sorted);
+    evidence_list.sort_by(RuleEvidence::compare_by_rule);
+    assert_eq!(evidence_list, sorted);
 }
 
 #[test]
-fn a_plan_lies_in_the_scopes_of_all_it_was_made_of() {
+fn a_plan_has_the_scopes_of_its_action_and_projects() {
     let world = Spot::ExecuteComplete.default_world();
     let plan = world.plan();
     assert_eq!(
@@ -325,16 +325,16 @@ fn a_plan_lies_in_the_scopes_of_all_it_was_made_of() {
 }
 
 #[test]
-fn a_result_that_meets_its_rules_is_sent_back_by_nobody_but_a_person() {
+fn only_a_person_sends_back_a_result_that_meets_its_rules() {
     let world = Spot::ExecuteComplete.default_world();
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Revise));
     assert_eq!(refusal, Refusal::NothingToFix);
 }
 
-/// A signature is on the rules, too: whatever becomes of them, it has to be given again, and the reason is
-/// said.
+/// An approval also covers the rules. Any change to them voids it, and the refusal names the
+/// change.
 #[test]
-fn a_signature_is_void_once_the_rules_are_others() {
+fn an_approval_is_void_once_the_rules_change() {
     let mut signed = Spot::ExecuteComplete.default_world();
     signed.submit_as_person(Verb::Approve);
     let reworded = |world: &mut PlanWorld| world.facts.rules.rules[0].revision = 9;
@@ -347,7 +347,7 @@ fn a_signature_is_void_once_the_rules_are_others() {
     };
     let added = |world: &mut PlanWorld| add(world, "new");
     let changes: [&dyn Fn(&mut PlanWorld); 3] = [&reworded, &removed, &added];
-    let reasons = ["added or reworded", "removed", "added or reworded"];
+    let reasons = ["added or changed", "removed", "added or changed"];
     for (change, why) in changes.into_iter().zip(reasons) {
         let mut world = signed.clone();
         change(&mut world);
@@ -359,7 +359,7 @@ fn a_signature_is_void_once_the_rules_are_others() {
         world
             .submit_as_person(Verb::Approve)
             .submit_as_person(Verb::ApplyPlan);
-        // The same at the point of no return.
+        // The same holds for prepare-apply.
         world.submit_as_person(Verb::StartApply);
         let mut later = world.clone();
         add(&mut later, "newer");
@@ -368,9 +368,9 @@ fn a_signature_is_void_once_the_rules_are_others() {
     }
 }
 
-/// Under `manual` a signature does not outlive that its target moved; under the others it does.
+/// Under `manual` an approval is void once its target moves. Under the other profiles it is not.
 #[test]
-fn a_signature_outlives_a_merge_as_the_profile_says() {
+fn the_profile_decides_whether_an_approval_survives_a_merge() {
     for profile in Profile::ALL {
         let mut world = world_in_execute(profile);
         world.submit_as_person(Verb::CompleteExecute);
@@ -387,7 +387,7 @@ fn a_signature_outlives_a_merge_as_the_profile_says() {
         };
         let targets = tips(&world, "elsewhere");
         let approve = Command::Approve {
-            how: plan::LandingOptions::default(),
+            options: plan::LandingOptions::default(),
             targets,
             once: false,
         };
@@ -401,9 +401,9 @@ fn a_signature_outlives_a_merge_as_the_profile_says() {
     }
 }
 
-/// Each target is held against what was seen of itself.
+/// Each target is compared with its own tip, not with that of another target.
 #[test]
-fn a_target_has_moved_if_it_is_not_where_it_was_seen_itself() {
+fn each_target_is_compared_with_its_own_approved_tip() {
     let mut world = world_in_execute(Profile::Manual);
     world.submit_as_person(Verb::CompleteExecute);
     let names: Vec<String> = world
@@ -418,7 +418,7 @@ fn a_target_has_moved_if_it_is_not_where_it_was_seen_itself() {
         commit: seen_at(number),
     });
     let approve = Command::Approve {
-        how: plan::LandingOptions::default(),
+        options: plan::LandingOptions::default(),
         targets: PlanTargets {
             tips: tips.collect(),
             rules: Vec::new(),
@@ -444,10 +444,10 @@ fn a_target_has_moved_if_it_is_not_where_it_was_seen_itself() {
     assert!(matches!(prepare(&swapped), Err(Refusal::ApprovalVoid(_))));
 }
 
-/// Rules of the repository come with the judgement; they bind like any other, and what nobody judged is
-/// not passed over.
+/// Repository rules come with the judgement. They block like any other rule, and one without a
+/// verdict is not skipped.
 #[test]
-fn a_rule_of_the_repository_blocks_like_any_other() {
+fn a_repository_rule_blocks_like_any_other() {
     let mut world = Spot::ExecuteComplete.default_world();
     world.facts.rules.rules.clear();
     let mut rule = Spot::ExecuteComplete.default_world().facts.rules.rules[0].clone();
@@ -457,7 +457,7 @@ fn a_rule_of_the_repository_blocks_like_any_other() {
         rules: vec![rule.clone()],
     };
     let approve = Command::Approve {
-        how: plan::LandingOptions::default(),
+        options: plan::LandingOptions::default(),
         targets: targets.clone(),
         once: false,
     };
@@ -487,9 +487,9 @@ fn a_rule_of_the_repository_blocks_like_any_other() {
     assert_eq!(decision.receipt.outcome, ReceiptOutcome::Done);
 }
 
-/// What waits for a person blocks, and is nothing to mend.
+/// A rule that waits for a person blocks, but the engine does not try to fix it.
 #[test]
-fn a_rule_that_nobody_judged_blocks_and_is_not_mended() {
+fn a_rule_that_waits_for_a_person_blocks_and_is_not_fixed() {
     let mut world = world_in_execute(Profile::Auto);
     let Command::CompleteExecute {
         epoch,
@@ -525,14 +525,14 @@ fn a_rule_that_nobody_judged_blocks_and_is_not_mended() {
     assert_eq!(blocked.failed[0].waits, Some(PendingVerdictReason::Person));
 }
 
-/// An answer takes the place of an earlier one to the same question about the same thing, and of no other.
+/// A ruling replaces an earlier one on the same rule and subject, and no other.
 #[test]
-fn what_a_person_said_stays_until_they_say_otherwise() {
+fn a_ruling_stays_until_the_person_changes_it() {
     let mut world = Spot::ExecuteComplete.default_world();
     for rule in &mut world.facts.rules.rules {
         rule.draft.check = RuleCheck::Ask("Is it good?".into());
     }
-    let mut say = |rule: &str, subject: &[u8], outcome: RuleOutcome| {
+    let mut rule_on = |rule: &str, subject: &[u8], outcome: RuleOutcome| {
         let command = Command::RuleOn {
             rule: rule.parse().unwrap(),
             subject: Digest::hash_bytes(subject),
@@ -541,17 +541,17 @@ fn what_a_person_said_stays_until_they_say_otherwise() {
         };
         world.submit(&ada(), command).unwrap();
         let rulings = world.plan().rulings.iter();
-        let said = rulings.map(|ruling| {
+        let rows = rulings.map(|ruling| {
             (
                 ruling.rule.name.to_string(),
                 ruling.subject,
                 ruling.outcome.clone(),
             )
         });
-        said.collect::<Vec<_>>()
+        rows.collect::<Vec<_>>()
     };
     let (held, failed) = (RuleOutcome::Held, RuleOutcome::Failed("no".into()));
-    let of = |rule: &str, subject: &[u8], outcome: &RuleOutcome| {
+    let ruling_row = |rule: &str, subject: &[u8], outcome: &RuleOutcome| {
         (
             rule.to_owned(),
             Digest::hash_bytes(subject),
@@ -559,28 +559,31 @@ fn what_a_person_said_stays_until_they_say_otherwise() {
         )
     };
     let (clean, looked_at) = (
-        of("clean", b"result", &held),
-        of("looked-at", b"result", &held),
+        ruling_row("clean", b"result", &held),
+        ruling_row("looked-at", b"result", &held),
     );
-    assert_eq!(say("clean", b"result", held.clone()), vec![clean.clone()]);
     assert_eq!(
-        say("looked-at", b"result", held.clone()),
+        rule_on("clean", b"result", held.clone()),
+        vec![clean.clone()]
+    );
+    assert_eq!(
+        rule_on("looked-at", b"result", held.clone()),
         [clean.clone(), looked_at.clone()]
     );
-    let merged = of("looked-at", b"merge", &held);
+    let merged = ruling_row("looked-at", b"merge", &held);
     assert_eq!(
-        say("looked-at", b"merge", held.clone()),
+        rule_on("looked-at", b"merge", held.clone()),
         [clean, looked_at.clone(), merged.clone()]
     );
-    let not_clean = of("clean", b"result", &failed);
+    let not_clean = ruling_row("clean", b"result", &failed);
     assert_eq!(
-        say("clean", b"result", failed),
+        rule_on("clean", b"result", failed),
         [looked_at, merged, not_clean]
     );
 }
 
 #[test]
-fn what_the_rules_of_a_gate_came_to_is_counted() {
+fn outcomes_of_rules_at_a_gate_are_counted() {
     let mut world = Spot::StrategizeComplete.default_world();
     world.submit_as_person(Verb::Waive);
     let clean = world.facts.rules.rules[0].clone();

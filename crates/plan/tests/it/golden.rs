@@ -1,8 +1,9 @@
-//! Logs as earlier releases wrote them, kept for good: every release must read them to the same
-//! plans.
+//! Golden logs: event logs as earlier releases wrote them. Every release must replay them to the
+//! same plans.
 //!
-//! `../golden/format-N/` holds, per log, `NAME.jsonl` with one event a line and `NAME.plans.json`
-//! with the plans they add up to. Files are added when the format changes and never edited.
+//! `../golden/format-N/` contains for each log `NAME.jsonl`, with one event per line, and
+//! `NAME.plans.json`, with the resulting plans. Files are added when the format changes and never
+//! edited.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,10 +30,10 @@ use crate::world::{
 
 macro_rules! kinds {
     ($($variant:ident),* $(,)?) => {
-        /// Every sort of event.
+        /// Every event type.
         pub const KINDS: &[&str] = &[$(stringify!($variant)),*];
 
-        /// Lists every variant, so that a new one has to be named here and put into a log.
+        /// Exhaustive, so that a new event must be listed here and added to a golden log.
         fn kind_of(event: &Event) -> &'static str {
             match event {
                 $(Event::$variant { .. } => stringify!($variant),)*
@@ -76,7 +77,7 @@ kinds!(
 const CURRENT_FORMAT: &str = "format-1";
 
 #[test]
-fn every_golden_log_reads_to_the_plans_it_was_kept_with() {
+fn every_golden_log_replays_to_its_stored_plans() {
     for log in golden_logs() {
         let events = read_log(&log);
         let kept = fs::read_to_string(log.with_extension("plans.json")).unwrap();
@@ -86,7 +87,7 @@ fn every_golden_log_reads_to_the_plans_it_was_kept_with() {
 }
 
 #[test]
-fn the_golden_logs_of_this_format_hold_every_sort_of_event() {
+fn golden_logs_of_this_format_contain_every_event() {
     let mut missing: Vec<&str> = KINDS.to_vec();
     for log in golden_logs().filter(|log| log.parent().unwrap().ends_with(CURRENT_FORMAT)) {
         for recorded in read_log(&log) {
@@ -96,8 +97,8 @@ fn the_golden_logs_of_this_format_hold_every_sort_of_event() {
     assert!(missing.is_empty(), "no event of the kinds {missing:?}");
 }
 
-/// If this fails, events are written differently than before: that is a new format, with an upcast
-/// from this one and logs of its own.
+/// If this fails, events are serialized differently. That needs a new format, an upcast from this
+/// one and new golden logs.
 #[test]
 fn events_are_still_written_in_this_format() {
     for log in golden_logs().filter(|log| log.parent().unwrap().ends_with(CURRENT_FORMAT)) {
@@ -106,10 +107,10 @@ fn events_are_still_written_in_this_format() {
     }
 }
 
-/// A new format gets its logs by running this once: what is missing is written, and the test fails
-/// until it is kept. What exists is never touched.
+/// Run this once to create the logs of a new format. It writes missing files and fails until they
+/// are committed. Existing files are never changed.
 #[test]
-fn this_format_has_its_logs() {
+fn this_format_has_golden_logs() {
     let folder = golden_dir().join(CURRENT_FORMAT);
     fs::create_dir_all(&folder).unwrap();
     let mut written = Vec::new();
@@ -166,7 +167,7 @@ fn to_json_lines(events: &[RecordedEvent]) -> String {
     events.iter().map(line).collect()
 }
 
-/// The plans a log adds up to, in the order of their ids.
+/// Replays a log into its plans, sorted by id.
 fn replay_plans(events: &[RecordedEvent]) -> Vec<Plan> {
     let mut logs: BTreeMap<PlanId, Vec<&RecordedEvent>> = BTreeMap::new();
     for recorded in events {
@@ -176,8 +177,8 @@ fn replay_plans(events: &[RecordedEvent]) -> Vec<Plan> {
     logs.into_values().map(plan).collect()
 }
 
-/// Lives that between them have every sort of event: one through every detour to a partial landing,
-/// its rest taken back again, one that was dropped, one that an engine drove alone.
+/// Plans that together have every event type: one takes every detour to a partial landing and its
+/// rest is undone, one is dropped, and one is driven by the engine alone.
 fn log_with_every_event() -> Vec<RecordedEvent> {
     let mut long = PlanWorld::with_number(1, Profile::Review, LandingSetup::OnTargets);
     strategize_with_detours(&mut long);
@@ -216,7 +217,7 @@ fn log_with_every_event() -> Vec<RecordedEvent> {
     worlds.into_iter().flat_map(|world| world.log).collect()
 }
 
-/// A result that does not meet its rules, mended by itself; a rule that asks, answered.
+/// A result that fails its rules and is fixed automatically, and a rule that asks a person.
 fn log_with_judgements() -> Vec<RecordedEvent> {
     let mut world = PlanWorld::with_number(10, Profile::Review, LandingSetup::OnTargets);
     run_to_result(&mut world);
@@ -311,7 +312,7 @@ fn land_with_detours(world: &mut PlanWorld) {
     world.submit_as(&worker(), Verb::StartApply);
 }
 
-/// From strategize to a result, by a worker where it may.
+/// Drives a plan from strategize to a result, as a worker where allowed.
 fn run_to_result(world: &mut PlanWorld) {
     world
         .submit_as(&worker(), Verb::StartStrategize)
@@ -333,7 +334,7 @@ fn answer_question(world: &mut PlanWorld, fate: usize) {
     world.submit(&ada(), command).unwrap();
 }
 
-/// Values at the edge of what can be stored; events that no test of the engine would write.
+/// Extreme values that no other test stores.
 fn log_with_odd_values() -> Vec<RecordedEvent> {
     let arguments = BTreeMap::from([
         ("text".into(), ArgumentValue::String("zwölf\n\"x\"".into())),
@@ -367,7 +368,7 @@ fn log_with_odd_values() -> Vec<RecordedEvent> {
             target: Some("refs/heads/main".into()),
         }],
         bases: Vec::new(),
-        ways: Default::default(),
+        policy: Default::default(),
         limits: PlanLimits {
             attempts: u32::MAX,
             ..PlanLimits::default()

@@ -1,5 +1,4 @@
-//! What holds of every plan at every moment, whatever happened to it: the checker the random walks
-//! and the model share.
+//! Invariants of every plan at every version. Shared by the random walks and the model.
 
 use planwright_plan as plan;
 
@@ -9,13 +8,13 @@ use plan::{Event, Phase, Plan, PlanStage};
 
 use crate::world::PlanWorld;
 
-/// Panics with what does not hold.
+/// Panics with the broken invariant.
 pub fn check_invariants(world: &PlanWorld) {
     check_invariants_without_log(world);
     check_log(world);
 }
 
-/// What can be seen without knowing how it came about.
+/// Checks the invariants that need no event log.
 pub fn check_invariants_without_log(world: &PlanWorld) {
     let plan = world.plan();
     check_epochs(plan);
@@ -24,7 +23,7 @@ pub fn check_invariants_without_log(world: &PlanWorld) {
     check_lease(world);
 }
 
-/// Whoever acts or acted last did so under the plan's epoch.
+/// The current or last holder has the plan's epoch.
 fn check_epochs(plan: &Plan) {
     let stage = &plan.stage;
     let constraint = match stage {
@@ -55,7 +54,7 @@ fn check_counts(plan: &Plan) {
     assert!(plan.updated_at >= plan.created_at);
 }
 
-/// An intent in apply only, a result where there was an execute, a signature only on it.
+/// An intent only in apply, a result only after execute, an approval only of that result.
 fn check_stage_contents(plan: &Plan) {
     let stage = &plan.stage;
     if let Some(intent) = stage.intent() {
@@ -68,7 +67,7 @@ fn check_stage_contents(plan: &Plan) {
     let complete = matches!(stage, PlanStage::Execute(WorkState::Complete));
     match stage.phase() {
         Phase::Strategize => assert_eq!((&plan.result, &plan.approval), (&None, &None), "{stage}"),
-        // Cancelled is kept apart: it may follow any of them.
+        // `cancelled` can follow any state.
         Phase::Execute if !complete && !stage.is_final() => {
             assert_eq!(plan.approval, None, "{stage}");
         }
@@ -105,7 +104,7 @@ fn check_lease(world: &PlanWorld) {
     }
 }
 
-/// The counters of the plan are those of its log.
+/// The plan's counters match its log.
 fn check_log(world: &PlanWorld) {
     let plan = world.plan();
     assert_eq!(plan.version.0, world.log.len() as u64);

@@ -1,4 +1,4 @@
-//! Means: set aside before work, charged once after it.
+//! The budget ledger: reserved before a run, charged once after it.
 
 use planwright_plan as plan;
 
@@ -17,7 +17,7 @@ use crate::world::{LandingSetup, PlanWorld, ada, worker};
 
 const DOLLAR_MICROS: u64 = 1_000_000;
 
-/// A plan with these limits that somebody works on.
+/// A claimed plan with these limits.
 fn claimed_world(limits: PlanLimits) -> PlanWorld {
     let mut world = PlanWorld::new(Profile::Review, LandingSetup::OnTargets);
     world.plan_mut().limits = limits;
@@ -71,7 +71,7 @@ fn plan_account(world: &PlanWorld) -> BudgetAccount {
 }
 
 #[test]
-fn a_run_is_given_what_is_left_and_settled_by_what_it_used() {
+fn a_run_reserves_what_is_left_and_settles_its_usage() {
     let mut world = claimed_world(dollar_limits(5));
     world.facts.ledger.plan.settled.cost = 2 * DOLLAR_MICROS;
     world.facts.ledger.global.settled.cost = 2 * DOLLAR_MICROS;
@@ -112,39 +112,43 @@ fn settling_again_charges_nothing() {
     assert_eq!(again.receipt.outcome, ReceiptOutcome::AlreadyDone);
     assert!(again.rows.is_empty());
     assert_eq!(plan_account(&world).settled.cost, DOLLAR_MICROS);
-    // Nobody works under an epoch that was never given.
+    // An epoch that was never issued cannot settle.
     let refusal = world.expect_refusal(&worker(), settle_command(epoch.next(), DOLLAR_MICROS));
     assert!(matches!(refusal, Refusal::Fenced { .. }), "{refusal:?}");
 }
 
-/// An actor that is asked about a rule works beside the holder, if there is one.
+/// An actor that judges a rule is charged in addition to the holder.
 #[test]
-fn whoever_is_asked_is_charged_whatever_became_of_the_plan() {
+fn judging_is_charged_even_after_the_plan_ended() {
     let mut world = claimed_world(dollar_limits(5));
     submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
-    let asked = |cost| Command::KeepEvidence {
+    let keep_evidence = |cost| Command::KeepEvidence {
         judgement: GateJudgement::default(),
         used: BudgetAmount {
             cost,
             ..BudgetAmount::default()
         },
     };
-    world.submit(&worker(), asked(DOLLAR_MICROS)).unwrap();
+    world
+        .submit(&worker(), keep_evidence(DOLLAR_MICROS))
+        .unwrap();
     let ledger = world.facts.ledger.clone();
     for account in [ledger.global, ledger.plan] {
         assert_eq!(account.settled.cost, DOLLAR_MICROS);
         assert_eq!(account.reserved.cost, 5 * DOLLAR_MICROS);
     }
-    // Cancelled, its holder is charged all of the five.
+    // Cancelling charges the holder its whole reservation of five dollars.
     world.submit_as_person(Verb::Cancel);
-    world.submit(&worker(), asked(2 * DOLLAR_MICROS)).unwrap();
+    world
+        .submit(&worker(), keep_evidence(2 * DOLLAR_MICROS))
+        .unwrap();
     assert_eq!(plan_account(&world).settled.cost, 8 * DOLLAR_MICROS);
-    let refusal = world.expect_refusal(&worker(), asked(0));
+    let refusal = world.expect_refusal(&worker(), keep_evidence(0));
     assert!(matches!(refusal, Refusal::Final { .. }), "{refusal:?}");
 }
 
 #[test]
-fn asking_again_sets_nothing_more_aside() {
+fn reserving_again_reserves_nothing_more() {
     let mut world = claimed_world(dollar_limits(5));
     let first = submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
     let command = reserve_command(&world, MeteringLevel::Cost, GlobalBudget::default());
@@ -155,7 +159,7 @@ fn asking_again_sets_nothing_more_aside() {
 }
 
 #[test]
-fn what_is_spent_is_over_and_what_others_have_may_come_back() {
+fn a_spent_limit_is_final_and_a_reserved_one_is_not() {
     let mut world = claimed_world(PlanLimits::default());
     world.facts.ledger.global.reserved.cost = 4 * DOLLAR_MICROS;
     world.facts.ledger.global.settled.cost = DOLLAR_MICROS;
@@ -163,19 +167,19 @@ fn what_is_spent_is_over_and_what_others_have_may_come_back() {
         &worker(),
         reserve_command(&world, MeteringLevel::Cost, global_dollar_budget(5)),
     );
-    let Refusal::OverBudget(over) = refusal else {
+    let Refusal::OverBudget(shortfall) = refusal else {
         panic!("{refusal:?}");
     };
     let expected = BudgetShortfall {
-        means: BudgetUnit::Cost,
+        unit: BudgetUnit::Cost,
         account: AccountName::Global,
         limit: 5 * DOLLAR_MICROS,
         spent: DOLLAR_MICROS,
         reserved: 4 * DOLLAR_MICROS,
     };
-    assert_eq!(over, expected);
-    assert!(!over.is_spent());
-    // Whoever tells of no money needs none to be set aside.
+    assert_eq!(shortfall, expected);
+    assert!(!shortfall.is_spent());
+    // An actor that does not report money reserves none.
     submit_reservation(
         &mut world.clone(),
         MeteringLevel::Tokens,
@@ -187,12 +191,12 @@ fn what_is_spent_is_over_and_what_others_have_may_come_back() {
             &worker(),
             reserve_command(&world, metering, global_dollar_budget(5)),
         );
-        assert!(matches!(refusal, Refusal::OverBudget(over) if over.is_spent()));
+        assert!(matches!(refusal, Refusal::OverBudget(shortfall) if shortfall.is_spent()));
     }
 }
 
 #[test]
-fn the_tighter_of_two_limits_counts_and_without_any_nothing_is_set_aside() {
+fn the_tighter_limit_counts_and_without_limits_nothing_is_reserved() {
     let mut world = claimed_world(dollar_limits(5));
     let grant = submit_reservation(
         &mut world.clone(),
@@ -216,7 +220,7 @@ fn the_tighter_of_two_limits_counts_and_without_any_nothing_is_set_aside() {
 }
 
 #[test]
-fn a_share_is_given_whole_or_to_one_alone() {
+fn the_remainder_of_a_shared_limit_goes_to_one_run() {
     let mut world = claimed_world(dollar_limits(3));
     world.facts.ledger.global.reserved.cost = 3 * DOLLAR_MICROS;
     submit_reservation(
@@ -228,7 +232,7 @@ fn a_share_is_given_whole_or_to_one_alone() {
         &worker(),
         reserve_command(&world, MeteringLevel::Cost, global_dollar_budget(5)),
     );
-    assert!(matches!(refusal, Refusal::OverBudget(over) if !over.is_spent()));
+    assert!(matches!(refusal, Refusal::OverBudget(shortfall) if !shortfall.is_spent()));
     world.facts.ledger.global.reserved.cost = 0;
     let grant = submit_reservation(&mut world, MeteringLevel::Cost, global_dollar_budget(2));
     assert_eq!(grant.0[0].left, 2 * DOLLAR_MICROS);
@@ -256,7 +260,7 @@ fn a_fenced_holder_is_charged_in_full_until_it_reports() {
         );
         assert_eq!(account.forfeited, account.settled, "{verb}");
         assert_eq!(account.reserved, BudgetAmount::default(), "{verb}");
-        // It comes back, and knows better. Once.
+        // The holder reports late. Its usage replaces the charge, once.
         for _ in 0..2 {
             world
                 .submit(&worker(), settle_command(fenced, DOLLAR_MICROS))
@@ -270,7 +274,7 @@ fn a_fenced_holder_is_charged_in_full_until_it_reports() {
 }
 
 #[test]
-fn whoever_is_at_work_keeps_what_was_set_aside() {
+fn a_running_holder_keeps_its_reservation() {
     let mut world = claimed_world(dollar_limits(5));
     submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
     let before = world.facts.ledger.clone();
@@ -278,9 +282,9 @@ fn whoever_is_at_work_keeps_what_was_set_aside() {
     assert_eq!(world.facts.ledger, before);
 }
 
-/// Landing takes nothing of what is limited; limits that are given anew are looked at all the same.
+/// A landing uses no budget, so reached limits do not stop it. New limits are checked anyway.
 #[test]
-fn what_was_worked_out_lands_although_its_limit_is_reached() {
+fn a_result_lands_although_the_limit_is_reached() {
     let mut world = Spot::ApplyConstrained.default_world();
     world.plan_mut().limits = dollar_limits(2);
     world.facts.ledger.plan.settled.cost = 2 * DOLLAR_MICROS;
@@ -295,7 +299,7 @@ fn what_was_worked_out_lands_although_its_limit_is_reached() {
     assert!(matches!(refusal, Refusal::LimitTooLow { .. }), "{refusal}");
 }
 
-/// What is told in a row of several holders is settled for each.
+/// A batch settles each holder's own reservation.
 #[test]
 fn in_a_batch_each_holder_has_its_own_reservation() {
     let mut world = claimed_world(PlanLimits::default());
@@ -337,7 +341,7 @@ fn in_a_batch_each_holder_has_its_own_reservation() {
 }
 
 #[test]
-fn whoever_was_charged_is_not_charged_again_whatever_becomes_of_the_plan() {
+fn a_forfeited_holder_is_not_charged_again() {
     let mut world = claimed_world(dollar_limits(5));
     submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
     world
@@ -355,7 +359,7 @@ fn whoever_was_charged_is_not_charged_again_whatever_becomes_of_the_plan() {
 }
 
 #[test]
-fn a_holder_that_went_silent_is_charged_the_time_of_its_lease() {
+fn a_silent_holder_is_charged_until_its_lease_expired() {
     let mut world = claimed_world(PlanLimits::default());
     submit_reservation(&mut world, MeteringLevel::Time, GlobalBudget::default());
     let epoch = world.plan().epoch;
@@ -404,7 +408,7 @@ fn a_limit_that_leaves_nothing_is_refused_with_the_figures() {
 }
 
 #[test]
-fn four_fifths_are_nearly_all() {
+fn a_limit_is_nearly_exhausted_at_80_percent() {
     let mut world = claimed_world(dollar_limits(5));
     let grant = submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
     let used = |cost| BudgetAmount {
@@ -426,7 +430,7 @@ fn four_fifths_are_nearly_all() {
 }
 
 #[test]
-fn means_are_shown_as_people_count_them() {
+fn amounts_are_formatted_for_people() {
     let shown = |means: BudgetUnit| means.format_amount(90_000_000);
     assert_eq!(
         BudgetUnit::ALL.map(shown),
@@ -440,25 +444,25 @@ fn means_are_shown_as_people_count_them() {
         accounts.map(|name| name.to_string()),
         ["global".to_owned(), format!("plan:{plan}")]
     );
-    let over = |account, spent| BudgetShortfall {
-        means: BudgetUnit::Tokens,
+    let shortfall = |account, spent| BudgetShortfall {
+        unit: BudgetUnit::Tokens,
         account,
         limit: 10,
         spent,
         reserved: 4,
     };
     assert_eq!(
-        over(accounts[0], 10).to_string(),
+        shortfall(accounts[0], 10).to_string(),
         "10 tokens of 10 tokens for all plans are spent"
     );
     assert_eq!(
-        over(accounts[1], 7).to_string(),
-        "7 tokens of 10 tokens for this plan are spent, and 4 tokens are set aside for plans at work"
+        shortfall(accounts[1], 7).to_string(),
+        "7 tokens of 10 tokens for this plan are spent, and 4 tokens are reserved for running plans"
     );
 }
 
 #[test]
-fn of_an_amount_only_what_there_is_is_written() {
+fn zero_amounts_are_not_serialized() {
     let amount = BudgetAmount {
         tokens: 7,
         ..BudgetAmount::default()

@@ -1,4 +1,4 @@
-//! Tests of the pure core, through its public face only: real commands in, decisions out.
+//! Tests of the pure core through its public API: real commands in, decisions out.
 
 #![allow(
     clippy::unwrap_used,

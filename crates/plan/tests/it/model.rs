@@ -1,10 +1,9 @@
-//! Every order of events up to a depth, tried out: two workers that crash, sleep and lose answers,
-//! a person, and leases that may be taken from anybody at any moment.
+//! A bounded model check: explores every order of actions up to a depth. Two workers crash, pause
+//! and lose answers; a person intervenes; any lease can be reclaimed at any time.
 //!
-//! The rules under test are the real ones: each step is a [`plan::decide`] on the rows it would
-//! find. Around them stands what they are made to protect: a git target, moved by workers that
-//! believe to be allowed to. What is abstracted: time stands still and every lease has expired, so
-//! that a reclaim is possible whenever somebody works.
+//! The rules under test are the real ones: each step calls [`plan::decide`] on the current rows.
+//! The model adds what they protect: a git target, moved by workers that believe they are allowed
+//! to. Time stands still and every lease has expired, so that a reclaim is always possible.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,21 +17,21 @@ use crate::world::{CommandInput, PlanWorld, ada};
 
 const OWNERS: [&str; 2] = ["w1", "w2"];
 
-/// What a worker thinks it is doing; only itself can correct that.
+/// What a worker believes about its plan. Only the worker itself updates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct WorkerBelief {
     epoch: Epoch,
     phase: Phase,
-    /// It knows of a stored intent, so it may move the target.
+    /// It knows of a stored intent, so it can move the target.
     prepared: bool,
 }
 
-/// The one ref the plan lands on.
+/// The single ref that the plan lands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ModelTarget {
     Old,
     New,
-    /// The change was there, and somebody took it out.
+    /// The change was there and was then removed.
     Removed,
 }
 
@@ -41,13 +40,13 @@ struct ModelState {
     world: PlanWorld,
     workers: [Option<WorkerBelief>; 2],
     target: ModelTarget,
-    /// The fence ref: git refuses to move the target for any other epoch.
+    /// The fence ref. Git refuses to move the target for any other epoch.
     fence: Epoch,
-    /// The results that were taken, by entry.
+    /// Accepted results, by execute entry.
     taken: BTreeSet<(Phase, u32)>,
 }
 
-/// Does the one who asked see the answer?
+/// Whether the caller receives the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerDelivery {
     Delivered,
@@ -57,20 +56,18 @@ enum AnswerDelivery {
 #[derive(Debug, Clone, Copy)]
 enum ModelAction {
     Worker(usize, Verb, AnswerDelivery),
-    /// A person's word, in one of its variants.
+    /// A person's command, with its variant.
     Person(Verb, usize),
     Reclaim,
-    /// A worker forgets everything.
+    /// A worker crashes and forgets everything.
     Crash(usize),
-    /// A worker moves the fence to its epoch.
     TakeFence(usize),
-    /// A worker moves the target.
     Land(usize),
-    /// Somebody else takes the change out of the target.
+    /// The change is removed from the target from outside.
     Remove,
 }
 
-/// What decisions can depend on; counters of rows and moments are left out.
+/// Everything that decisions depend on. Row counters and timestamps are left out.
 #[derive(PartialEq, Eq, Hash)]
 struct ModelStateKey {
     spot: Spot,
@@ -91,7 +88,7 @@ struct ModelStateKey {
 impl ModelState {
     fn start_at(spot: Spot) -> Self {
         let mut world = spot.default_world();
-        // Rules are not what is explored here.
+        // The model does not explore rules.
         world.facts.rules = plan::invariant::RuleBook::default();
         let plan = world.plan_mut();
         if let Some(approval) = &mut plan.approval {
@@ -147,10 +144,13 @@ impl ModelState {
         }
     }
 
-    /// The state after an action, checked; `None` if it cannot happen or changes nothing.
+    /// Returns the checked state after an action. `None` if the action is impossible or changes
+    /// nothing.
     fn after_action(&self, action: ModelAction) -> Option<Self> {
         match action {
-            ModelAction::Worker(worker, verb, seen) => self.after_worker(worker, verb, seen),
+            ModelAction::Worker(worker, verb, delivery) => {
+                self.after_worker(worker, verb, delivery)
+            }
             ModelAction::Person(verb, variant) => {
                 let decision = self
                     .world
@@ -190,7 +190,7 @@ impl ModelState {
         }
     }
 
-    fn after_worker(&self, worker: usize, verb: Verb, seen: AnswerDelivery) -> Option<Self> {
+    fn after_worker(&self, worker: usize, verb: Verb, delivery: AnswerDelivery) -> Option<Self> {
         let caller = Caller::Worker(OWNERS[worker].into());
         let command = self
             .world
@@ -199,15 +199,15 @@ impl ModelState {
         let answer = self.world.decide(&caller, command);
         let mut next = match &answer {
             Ok(decision) => self.after_commit(verb, epoch, decision),
-            Err(_) if seen == AnswerDelivery::Lost => return None,
+            Err(_) if delivery == AnswerDelivery::Lost => return None,
             Err(_) => self.clone(),
         };
-        match seen {
+        match delivery {
             AnswerDelivery::Delivered => {
                 next.workers[worker] = self.belief_after(worker, verb, &answer)
             }
-            // Having asked to withdraw, it must not land before it is told of an intent again: the
-            // one thing that the rules leave to the worker.
+            // After asking to withdraw, a worker must not land until it learns of an intent again.
+            // This is the only thing the rules leave to the worker.
             AnswerDelivery::Lost if verb == Verb::WithdrawApply => {
                 next.workers[worker].as_mut()?.prepared = false;
             }
@@ -216,7 +216,7 @@ impl ModelState {
         Some(next)
     }
 
-    /// The state after a decision, which is checked before.
+    /// Checks a decision and returns the state after it.
     fn after_commit(&self, verb: Verb, by: Option<(Epoch, usize)>, decision: &Decision) -> Self {
         let mut next = self.clone();
         let before = self.plan();
@@ -248,7 +248,8 @@ impl ModelState {
         }
         next.world.commit(decision);
         next.world.log.clear();
-        // Ids are made of it; the order of commits is not what tells states apart.
+        // Ids are made from this counter. Reset it so that the order of commits does not
+        // distinguish states.
         next.world.commits = 1;
         next
     }
@@ -267,7 +268,7 @@ impl ModelState {
             Event::Landed { .. } => taken(Phase::Apply),
             Event::ApplyPrepared { .. } => {
                 assert_ne!(self.target, ModelTarget::New, "it would land twice");
-                // The new intent starts from what the target is now.
+                // The new intent starts from the current target.
                 self.target = ModelTarget::Old;
             }
             _ => {}
@@ -282,7 +283,7 @@ impl ModelState {
     ) -> Option<WorkerBelief> {
         let belief = self.workers[worker];
         let Ok(decision) = answer else {
-            // Whatever the reason, a refused worker looks again before it goes on.
+            // A refused worker reads the state again before it continues.
             return None;
         };
         match verb {
@@ -303,7 +304,7 @@ impl ModelState {
         }
     }
 
-    /// What workers, people and the world could do next.
+    /// Returns everything that workers, people and the outside could do next.
     fn possible_actions(&self) -> Vec<ModelAction> {
         let mut actions = vec![ModelAction::Reclaim, ModelAction::Remove];
         for worker in 0..self.workers.len() {
@@ -351,13 +352,13 @@ impl ModelState {
         actions
     }
 
-    /// What an honest worker asks for, by what it believes and sees in the target.
+    /// Returns what a correct worker submits, given its belief and the target.
     fn verbs_for_belief(&self, belief: WorkerBelief) -> Vec<Verb> {
         let mut verbs = vec![Verb::Release];
         match belief.phase {
             Phase::Strategize => verbs.extend([Verb::CompleteStrategize, Verb::Fail, Verb::Ask]),
             Phase::Execute => verbs.extend([Verb::CompleteExecute, Verb::Fail, Verb::Ask]),
-            // Nothing is done about the target before the fence is ours.
+            // The target is not touched before the fence holds this worker's epoch.
             Phase::Apply if self.fence != belief.epoch => {}
             Phase::Apply if !belief.prepared => {
                 verbs.extend([Verb::PrepareApply, Verb::Constrain, Verb::Fail]);
@@ -394,7 +395,7 @@ fn is_vouched(plan: &Plan) -> bool {
         .is_some_and(|intent| intent.vouched.is_some())
 }
 
-/// Tries everything up to a depth; returns how many states there are, and the places they are in.
+/// Explores all states up to a depth. Returns their number and the spots they reach.
 fn explore_states(
     start: ModelState,
     depth: usize,
@@ -433,7 +434,7 @@ fn explore_states(
     (known.len(), spots)
 }
 
-/// How each state was come to, told when something does not hold in it.
+/// The path to each state, printed when a check fails.
 #[derive(Default)]
 struct StatePaths {
     steps: Vec<(Option<usize>, ModelAction)>,
@@ -466,7 +467,7 @@ impl Drop for StatePaths {
 }
 
 #[test]
-fn two_workers_and_a_person_on_one_plan_at_work() {
+fn model_of_two_workers_and_a_person_during_work() {
     let (states, spots) = explore_states(ModelState::start_at(Spot::StrategizeQueued), 8, |plan| {
         plan.phase() != Phase::Apply
     });
@@ -479,12 +480,12 @@ fn two_workers_and_a_person_on_one_plan_at_work() {
 }
 
 #[test]
-fn two_workers_and_a_person_on_one_plan_landing() {
+fn model_of_two_workers_and_a_person_during_landing() {
     let (states, spots) = explore_states(ModelState::start_at(Spot::ApplyQueued), 10, |plan| {
         plan.phase() == Phase::Apply && !plan.stage.is_final()
     });
     assert!(states > 20_000, "{states}");
-    // A question before the point of no return is not asked here; the other model asks enough.
+    // Questions before the point of no return are covered by the other model.
     let all = Spot::ALL
         .iter()
         .filter(|spot| **spot >= Spot::ApplyQueued && **spot != Spot::ApplyAwaitingInput)

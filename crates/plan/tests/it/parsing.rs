@@ -1,5 +1,5 @@
-//! Every word that is typed, stored or shown: read back it means the same, and what is no word is refused
-//! with those that are.
+//! Names that are typed, stored or shown: each parses back to the same value, and an invalid one is
+//! refused with a list of the valid ones.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -14,54 +14,54 @@ use plan::decision::{Confidence, DecisionKind};
 use plan::invariant::RuleScope;
 use plan::plan::ProfileSource;
 use plan::project::{HostId, ResourceName};
+use plan::repository_policy::{RepositoryPolicy, SandboxCleanupPolicy};
 use plan::stage::{ConstraintKind, FailureCategory, StateName};
-use plan::ways::{RepositoryPolicy, SandboxCleanupPolicy};
 use plan::{
     Caller, Epoch, ErasableText, LandingOptions, Phase, PlanId, PlanVersion, Profile, Span,
     Timestamp,
 };
 
 #[track_caller]
-fn check_words<T: FromStr<Err: Display> + PartialEq + Debug>(
-    words: &[(&str, T)],
-    wrong: &str,
-    says: &str,
+fn check_names<T: FromStr<Err: Display> + PartialEq + Debug>(
+    names: &[(&str, T)],
+    invalid: &str,
+    expected: &str,
 ) {
-    for (word, meant) in words {
-        match word.parse::<T>() {
-            Ok(read) => assert_eq!(read, *meant),
-            Err(error) => panic!("`{word}`: {error}"),
+    for (name, value) in names {
+        match name.parse::<T>() {
+            Ok(parsed) => assert_eq!(parsed, *value),
+            Err(error) => panic!("`{name}`: {error}"),
         }
     }
-    match wrong.parse::<T>() {
-        Ok(read) => panic!("`{wrong}` is read as {read:?}"),
-        Err(error) => assert!(error.to_string().contains(says), "{error}"),
+    match invalid.parse::<T>() {
+        Ok(parsed) => panic!("`{invalid}` parses as {parsed:?}"),
+        Err(error) => assert!(error.to_string().contains(expected), "{error}"),
     }
 }
 
 #[test]
-fn words_mean_what_they_say() {
-    check_words(
+fn names_parse_to_their_values() {
+    check_names(
         &ConstraintKind::ALL.map(|kind| (kind.as_str(), kind)),
         "odd",
         "local_edits",
     );
-    check_words(
+    check_names(
         &FailureCategory::ALL.map(|category| (category.as_str(), category)),
         "odd",
         "transient",
     );
-    check_words(
+    check_names(
         &PathOperation::ALL.map(|operation| (operation.as_str(), operation)),
         "odd",
         "rename",
     );
-    check_words(
+    check_names(
         &Phase::ALL.map(|phase| (phase.as_str(), phase)),
         "odd",
         "strategize",
     );
-    check_words(
+    check_names(
         &StateName::ALL.map(|state| (state.as_str(), state)),
         "odd",
         "queued",
@@ -70,11 +70,11 @@ fn words_mean_what_they_say() {
         .iter()
         .map(|profile| (profile.as_str(), *profile))
         .collect();
-    check_words(&profiles, "odd", "review");
+    check_names(&profiles, "odd", "review");
 }
 
 #[test]
-fn scopes_are_read_as_they_are_shown() {
+fn scopes_parse_what_they_display() {
     let id = PlanId::from_parts(1_750_000_000_000, 7);
     for scope in [
         RuleScope::Global,
@@ -83,14 +83,14 @@ fn scopes_are_read_as_they_are_shown() {
     ] {
         assert_eq!(scope.to_string().parse::<RuleScope>().unwrap(), scope);
     }
-    for wrong in ["", "everything", "action:", "plan:7"] {
-        assert!(wrong.parse::<RuleScope>().is_err(), "{wrong}");
+    for invalid in ["", "everything", "action:", "plan:7"] {
+        assert!(invalid.parse::<RuleScope>().is_err(), "{invalid}");
     }
 }
 
 #[test]
-fn kinds_of_decisions_are_told_and_some_are_the_engines() {
-    let told: Vec<(String, bool)> = [
+fn decision_kinds_have_names_and_some_are_engine_only() {
+    let kinds: Vec<(String, bool)> = [
         DecisionKind::PromptDefinition,
         DecisionKind::InvariantEnforced,
         DecisionKind::UserIntervention,
@@ -106,7 +106,7 @@ fn kinds_of_decisions_are_told_and_some_are_the_engines() {
         (kind.to_string(), kind.is_for_actors())
     })
     .into();
-    let for_actors: Vec<&str> = told
+    let for_actors: Vec<&str> = kinds
         .iter()
         .filter(|(_, for_actors)| *for_actors)
         .map(|(name, _)| name.as_str())
@@ -125,18 +125,18 @@ fn kinds_of_decisions_are_told_and_some_are_the_engines() {
 }
 
 #[test]
-fn a_confidence_lies_between_nothing_and_everything() {
+fn a_confidence_is_between_0_and_1() {
     for (text, value) in [("0", 0.0), ("0.25", 0.25), ("1", 1.0)] {
         let confidence: Confidence = text.parse().unwrap();
         assert!((f64::from(confidence) - value).abs() < f64::EPSILON);
     }
-    for wrong in ["-0.1", "1.1", "NaN", "much"] {
-        assert!(wrong.parse::<Confidence>().is_err(), "{wrong}");
+    for invalid in ["-0.1", "1.1", "NaN", "much"] {
+        assert!(invalid.parse::<Confidence>().is_err(), "{invalid}");
     }
 }
 
 #[test]
-fn where_a_profile_was_said_has_a_word() {
+fn profile_sources_have_names() {
     let words = [
         ProfileSource::Flag,
         ProfileSource::Action,
@@ -150,7 +150,7 @@ fn where_a_profile_was_said_has_a_word() {
 }
 
 #[test]
-fn moments_and_spans_are_read_as_they_are_shown() {
+fn timestamps_and_spans_parse_what_they_display() {
     for moment in [0, 1, 1_750_000_000_123_456, i64::MAX] {
         let moment = Timestamp(moment);
         assert_eq!(moment.to_string().parse::<Timestamp>().unwrap(), moment);
@@ -164,10 +164,10 @@ fn moments_and_spans_are_read_as_they_are_shown() {
     assert_eq!("1d".parse::<Span>().unwrap(), Span::from_seconds(86_400));
     assert_eq!(Span(1_500).to_string(), "1ms");
     let too_long = format!("{}d", i64::MAX);
-    for wrong in [
+    for invalid in [
         "", "s", "0s", "-1s", "+1s", "1.5h", "10", "5 m", "5é", &too_long,
     ] {
-        assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+        assert!(invalid.parse::<Span>().is_err(), "{invalid}");
     }
     assert_eq!(PlanVersion(3).next(), PlanVersion(4));
     assert_eq!(format!("{:>3}", PlanVersion(4)), "  4");
@@ -175,20 +175,20 @@ fn moments_and_spans_are_read_as_they_are_shown() {
 }
 
 #[test]
-fn a_node_is_printable_and_short() {
+fn a_node_is_printable_and_bounded() {
     assert_eq!("backend".parse::<Node>().unwrap().to_string(), "backend");
-    for wrong in ["", "a\nb", &"n".repeat(129)] {
-        assert!(wrong.parse::<Node>().is_err(), "{wrong}");
+    for invalid in ["", "a\nb", &"n".repeat(129)] {
+        assert!(invalid.parse::<Node>().is_err(), "{invalid}");
     }
     let longest = "ä".repeat(128);
     assert_eq!(longest.parse::<Node>().unwrap().as_str(), longest);
-    // What the engine names a node after is one that can be typed.
+    // Names that the engine gives to nodes can also be typed.
     let named = Node::for_resource(&"ö".repeat(200));
     assert_eq!(named.as_str().parse::<Node>(), Ok(named));
 }
 
 #[test]
-fn hosts_and_resources_are_kept_as_they_are_written() {
+fn hosts_and_resources_round_trip_through_json() {
     let host: HostId = "h-1".parse().unwrap();
     assert_eq!(
         (host.as_str(), format!("{host:>5}")),
@@ -210,16 +210,16 @@ fn hosts_and_resources_are_kept_as_they_are_written() {
 }
 
 #[test]
-fn callers_and_paths_are_shown_to_people() {
+fn callers_and_paths_display_for_people() {
     assert_eq!(Caller::Person("ada".into()).to_string(), "ada");
     assert_eq!(Caller::Worker("w1".into()).to_string(), "worker w1");
     let path = TreePath::new("src/a\nb").unwrap();
     assert_eq!(format!("{path} {path:?}"), r"src/a\nb `src/a\nb`");
 }
 
-/// What is usual is not written down, so that events stay as they were before there was anything else.
+/// Default values are not serialized, so that events written before a field existed stay the same.
 #[test]
-fn a_flag_is_written_only_if_it_is_set() {
+fn default_fields_are_not_serialized() {
     let mut entry = ChangesetEntry::new(TreePath::new("a").unwrap(), PathOperation::Create);
     assert!(
         !serde_json::json!(entry)
@@ -229,23 +229,23 @@ fn a_flag_is_written_only_if_it_is_set() {
     );
     entry.unseen = true;
     assert_eq!(serde_json::json!(entry)["unseen"], true);
-    let mut how = LandingOptions::default();
+    let mut options = LandingOptions::default();
     assert_eq!(
-        serde_json::json!(how),
+        serde_json::json!(options),
         serde_json::json!({ "shape": "commit" })
     );
-    (how.merge, how.allow_empty) = (true, true);
-    let ways = RepositoryPolicy {
+    (options.merge, options.allow_empty) = (true, true);
+    let policy = RepositoryPolicy {
         clean: SandboxCleanupPolicy::Manual,
         ..RepositoryPolicy::default()
     };
-    assert!(RepositoryPolicy::default().is_default() && !ways.is_default());
-    let signed = serde_json::json!({ "shape": "commit", "merge": true, "allow_empty": true });
-    assert_eq!(serde_json::json!(how), signed);
+    assert!(RepositoryPolicy::default().is_default() && !policy.is_default());
+    let expected = serde_json::json!({ "shape": "commit", "merge": true, "allow_empty": true });
+    assert_eq!(serde_json::json!(options), expected);
 }
 
 #[test]
-fn values_of_arguments_are_plain_json() {
+fn argument_values_convert_to_plain_json() {
     for (value, json) in [
         (ArgumentValue::String("a \"b\"".into()), r#""a \"b\"""#),
         (ArgumentValue::Integer(-7), "-7"),
@@ -261,39 +261,39 @@ fn values_of_arguments_are_plain_json() {
 }
 
 #[test]
-fn who_has_a_command_for_it_strategizes() {
-    let of = |kind| ActorDefinition {
+fn an_actor_with_a_strategize_command_strategizes_by_default() {
+    let actor_of = |kind| ActorDefinition {
         name: "bot".parse().unwrap(),
         description: None,
         kind,
     };
     let program = |strategize| {
-        of(ActorKind::Command(Box::new(CommandLine {
+        actor_of(ActorKind::Command(Box::new(CommandLine {
             strategize,
             ..CommandLine::default()
         })))
     };
     assert!(program(Some(vec!["think".to_owned()])).strategizes_by_default());
     assert!(!program(None).strategizes_by_default());
-    assert!(!of(ActorKind::Human { timeout: None }).strategizes_by_default());
+    assert!(!actor_of(ActorKind::Human { timeout: None }).strategizes_by_default());
 }
 
 #[test]
-fn spans_are_as_long_as_they_say() {
+fn spans_convert_to_durations() {
     assert_eq!(
         Span::from_seconds(90).as_duration(),
         Duration::from_secs(90)
     );
     assert_eq!(Span(-1).as_duration(), Duration::ZERO);
-    // In microseconds it has to fit into 63 bits.
+    // The span in microseconds must fit into 63 bits.
     assert!("9223372036854s".parse::<Span>().is_ok());
     assert!("9223372036855s".parse::<Span>().is_err());
-    let moment = Timestamp(1_000_001);
-    assert_eq!(format!("{moment:?}"), moment.to_string());
+    let timestamp = Timestamp(1_000_001);
+    assert_eq!(format!("{timestamp:?}"), timestamp.to_string());
 }
 
 #[test]
-fn how_long_a_person_has_is_kept_in_seconds() {
+fn a_persons_timeout_is_serialized_in_seconds() {
     let kept = r#"{"name":"local/me","kind":"human","timeout_seconds":90}"#;
     let me: ActorDefinition = serde_json::from_str(kept).unwrap();
     let timeout = Some(Span::from_seconds(90));

@@ -1,4 +1,4 @@
-//! Actions, rules and the plans made of them: everything is checked before anything is stored.
+//! Creating actions, rules and plans: everything is checked before anything is stored.
 
 use planwright_plan as plan;
 
@@ -76,7 +76,7 @@ fn a_used_action_gives_a_plan_its_goal_and_actors() {
 }
 
 #[test]
-fn a_plan_keeps_the_definitions_of_those_who_work_on_it() {
+fn a_plan_keeps_only_the_definitions_of_its_actors() {
     let human = |name: &str| ActorDefinition {
         name: name.parse().unwrap(),
         description: None,
@@ -94,7 +94,7 @@ fn a_plan_keeps_the_definitions_of_those_who_work_on_it() {
 }
 
 #[test]
-fn whoever_wants_a_strategy_is_asked_before_execute() {
+fn a_requested_strategy_is_reviewed_before_execute() {
     for profile in Profile::ALL {
         let new = NewPlan {
             strategy_wanted: true,
@@ -114,7 +114,7 @@ fn whoever_wants_a_strategy_is_asked_before_execute() {
 }
 
 #[test]
-fn the_narrowest_word_on_the_profile_wins() {
+fn the_narrowest_profile_setting_wins() {
     let action = |profile| with_action(|action| action.definition.automation_profile = profile);
     let plan_of = |action_says, flag, user| {
         let new = NewPlan {
@@ -164,7 +164,7 @@ fn an_action_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn an_action_for_one_use_is_used_up_by_the_commit_that_uses_it() {
+fn a_single_use_action_is_used_up_in_the_same_commit() {
     let facts = with_action(|action| action.definition.reusable = false);
     let decision = decide_command(&facts, Command::Use(new_plan())).unwrap();
     let [RowWrite::PutAction(used)] = decision.rows.as_slice() else {
@@ -177,7 +177,7 @@ fn an_action_for_one_use_is_used_up_by_the_commit_that_uses_it() {
 }
 
 #[test]
-fn a_plan_needs_a_goal_and_somebody_to_work_on_it() {
+fn a_plan_needs_a_goal_and_an_actor() {
     let bare = NewPlan {
         action: None,
         fallback_actors: Some(PlanActors::for_both_phases("bot".parse().unwrap())),
@@ -213,7 +213,7 @@ fn a_plan_needs_a_goal_and_somebody_to_work_on_it() {
 }
 
 #[test]
-fn arguments_are_checked_before_a_plan_is_made_of_them() {
+fn arguments_are_checked_before_a_plan_is_created() {
     let facts = with_action(|action| {
         action.definition.arguments = vec![ArgumentSpec {
             name: "depth".into(),
@@ -226,7 +226,7 @@ fn arguments_are_checked_before_a_plan_is_made_of_them() {
             description: None,
         }];
     });
-    let given = |arguments: &[(&str, &str)]| NewPlan {
+    let plan_with = |arguments: &[(&str, &str)]| NewPlan {
         arguments: arguments
             .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()))
@@ -239,10 +239,10 @@ fn arguments_are_checked_before_a_plan_is_made_of_them() {
         &[("depth", "10")],
         &[("depth", "1"), ("width", "2")],
     ] {
-        let refusal = decide_command(&facts, Command::Use(given(bad))).unwrap_err();
+        let refusal = decide_command(&facts, Command::Use(plan_with(bad))).unwrap_err();
         assert!(matches!(refusal, Refusal::Arguments(_)), "{bad:?}");
     }
-    let plan = make_plan(&facts, given(&[("depth", "9")])).plan;
+    let plan = make_plan(&facts, plan_with(&[("depth", "9")])).plan;
     assert_eq!(plan.arguments["depth"], ArgumentValue::Integer(9));
 }
 
@@ -260,7 +260,8 @@ fn an_action_is_created_once_with_its_rules() {
             RowWrite::PutRule(_)
         ]
     ));
-    // Rules that were removed with an action of this name count: a wording is never taken for an earlier one.
+    // Revisions continue after an earlier action of this name, so that a new rule is never taken
+    // for an old one.
     let mut after = DecisionFacts::default();
     let scope = RuleScope::Action(definition.name.clone());
     after.rules.revisions.insert(scope, 4);
@@ -293,7 +294,7 @@ fn an_action_is_archived_once() {
 }
 
 #[test]
-fn a_rule_has_a_subject_and_a_name_of_its_own() {
+fn a_rule_needs_an_existing_scope_and_a_unique_name() {
     let facts = default_facts();
     let plan = RuleScope::Plan(facts.plan.as_ref().unwrap().id);
     let add = |facts: &DecisionFacts, scope: &RuleScope, name: &str| {
@@ -333,7 +334,7 @@ fn a_rule_has_a_subject_and_a_name_of_its_own() {
         add(&facts, &unknown, "small"),
         Err(Refusal::NoSuchProject(_))
     ));
-    // What has changed can be asked only where there is a result.
+    // Checks of changes are possible only where there is a result.
     let mut early = rule_draft("docs-only");
     early.check = RuleCheck::Allow(vec!["docs/**".into()]);
     for (gate, is_fine) in [(Gate::Execute, false), (Gate::Result, true)] {
@@ -355,7 +356,7 @@ fn a_rule_has_a_subject_and_a_name_of_its_own() {
 }
 
 #[test]
-fn a_removed_rule_leaves_a_new_revision_of_its_scope() {
+fn removing_a_rule_increments_the_revision_of_its_scope() {
     let facts = default_facts();
     let remove = |name: &str| Command::RemoveRule {
         scope: RuleScope::Global,
@@ -371,7 +372,7 @@ fn a_removed_rule_leaves_a_new_revision_of_its_scope() {
 }
 
 #[test]
-fn another_version_than_the_expected_is_refused_before_anything_else() {
+fn an_unexpected_version_is_refused_first() {
     let world = Spot::StrategizeQueued.default_world();
     let version = world.plan().version;
     let request = |if_version| DecisionRequest {
@@ -386,7 +387,7 @@ fn another_version_than_the_expected_is_refused_before_anything_else() {
 }
 
 #[test]
-fn a_command_about_a_plan_that_is_not_there_says_so() {
+fn a_command_about_a_missing_plan_is_refused() {
     let mut world = Spot::StrategizeQueued.default_world();
     let command = world.default_command(plan::Verb::Approve);
     let id = world.plan().id;

@@ -1,5 +1,5 @@
-//! Projects: what is checked before one is stored, what plans freeze of them, and when they keep a
-//! plan from starting.
+//! Projects: checks before they are stored, what plans freeze, and when a project stops a plan from
+//! starting.
 
 use planwright_plan as plan;
 
@@ -58,7 +58,7 @@ fn decide_command(facts: &DecisionFacts, command: Command) -> Result<Decision, R
     decide(facts, &request, START_TIME)
 }
 
-/// The one project that is stored.
+/// Returns the only project that the decision stores.
 #[track_caller]
 fn stored_project(answer: Result<Decision, Refusal>) -> Project {
     let decision = answer.unwrap();
@@ -138,14 +138,14 @@ fn use_projects(facts: &DecisionFacts, projects: &[&str]) -> Result<Plan, Refusa
 }
 
 #[test]
-fn a_project_is_created_once_and_the_very_same_again_is_fine() {
+fn creating_the_same_project_again_succeeds() {
     let resources = shop_project().resources;
     let project = stored_project(decide_command(
         &facts_with_projects(&[]),
         create_command(&resources),
     ));
     assert_eq!(project, shop_project());
-    // In whatever order.
+    // The order of resources does not matter.
     let turned: Vec<Resource> = resources.iter().rev().cloned().collect();
     assert_eq!(
         stored_project(decide_command(
@@ -158,7 +158,7 @@ fn a_project_is_created_once_and_the_very_same_again_is_fine() {
         &facts_with_projects(&[shop_project()]),
         create_command(&turned),
     ));
-    // That it is paused does not make it another one.
+    // A paused project still counts as the same.
     let paused = stored_project(decide_command(
         &facts_with_projects(&[shop_project()]),
         Command::PauseProject(parse_name("shop")),
@@ -170,7 +170,7 @@ fn a_project_is_created_once_and_the_very_same_again_is_fine() {
 }
 
 #[test]
-fn a_project_of_that_name_that_differs_is_told_how() {
+fn a_different_project_of_the_same_name_is_refused_with_the_difference() {
     let asked = [
         git_resource("app", "/src/app", "refs/heads/next"),
         dir_resource("more", "/more"),
@@ -195,13 +195,13 @@ fn a_project_of_that_name_that_differs_is_told_how() {
     );
     assert_eq!(
         refusal.to_string(),
-        "project `shop` exists since 2026-01-01T00:00:00.000000Z, without `more`, also with \
-         `docs`, with another place for `app`"
+        "project `shop` already exists, created at 2026-01-01T00:00:00.000000Z, without `more`, also with \
+         `docs`, with another location for `app`"
     );
 }
 
 #[test]
-fn what_is_no_resource_is_refused_before_anything_is_stored() {
+fn invalid_resources_are_refused() {
     let refused = |resources: &[Resource]| {
         decide_command(&facts_with_projects(&[]), create_command(resources)).unwrap_err()
     };
@@ -215,7 +215,7 @@ fn what_is_no_resource_is_refused_before_anything_is_stored() {
     );
     assert_eq!(
         refused(&[dir_resource("a", "/a"), dir_resource("a", "/b")]),
-        bad("a", "it is named twice")
+        bad("a", "it is listed twice")
     );
     assert_eq!(
         decide_command(
@@ -244,12 +244,12 @@ fn what_is_no_resource_is_refused_before_anything_is_stored() {
     assert!(branch(255).is_ok());
     assert_eq!(
         branch(256),
-        Err(bad("new", "its branch is no name that git takes"))
+        Err(bad("new", "its branch is not a valid git branch name"))
     );
 }
 
 #[test]
-fn two_resources_of_a_project_are_not_the_same_directory() {
+fn two_resources_of_a_project_cannot_share_a_directory() {
     let taken = |name_: &str, other: &str| {
         Err(Refusal::PlaceTaken {
             project: parse_name("shop"),
@@ -274,7 +274,7 @@ fn two_resources_of_a_project_are_not_the_same_directory() {
         decide_command(&facts, relink_command(dir_resource("docs", "/src/app"))),
         taken("docs", "app")
     );
-    // On another host it is another directory.
+    // The same path on another host is another directory.
     let elsewhere = Resource {
         host: "there".parse().unwrap(),
         ..dir_resource("b", "/src/app")
@@ -319,7 +319,7 @@ fn a_resource_is_linked_once_and_moved_by_relinking_only() {
 }
 
 #[test]
-fn what_is_not_there_is_not_changed() {
+fn missing_projects_and_resources_are_refused() {
     let commands = [
         link_command(dir_resource("a", "/a")),
         relink_command(dir_resource("a", "/a")),
@@ -355,7 +355,7 @@ fn what_is_not_there_is_not_changed() {
 }
 
 #[test]
-fn living_plans_keep_a_project_and_its_resources_unless_forced() {
+fn unfinished_plans_keep_a_project_and_its_resources_unless_forced() {
     let plans: Vec<PlanId> = (1..=7).map(|one| PlanId::from_parts(one, 1)).collect();
     let facts = DecisionFacts {
         live_plans: LivePlans {
@@ -375,14 +375,14 @@ fn living_plans_keep_a_project_and_its_resources_unless_forced() {
             panic!("{refusal}");
         };
         assert_eq!((*count, named.as_slice()), (12, &plans[..5]));
-        let said = refusal.to_string();
-        assert!(said.ends_with(" and 7 more"), "{said}");
+        let message = refusal.to_string();
+        assert!(message.ends_with(" and 7 more"), "{message}");
     }
     let dropped = decide_command(&facts, delete_command(true)).unwrap().rows;
     assert_eq!(dropped, [RowWrite::DropProject(parse_name("shop"))]);
-    let left = stored_project(decide_command(&facts, unlink_command("docs", true)));
-    assert_eq!(left.resources, shop_project().resources[..1]);
-    // Linking, moving and pausing are what living plans need, not what harms them.
+    let remaining = stored_project(decide_command(&facts, unlink_command("docs", true)));
+    assert_eq!(remaining.resources, shop_project().resources[..1]);
+    // Linking, relinking and pausing do not harm unfinished plans, so they need no force.
     stored_project(decide_command(
         &facts,
         link_command(dir_resource("more", "/more")),
@@ -395,7 +395,7 @@ fn living_plans_keep_a_project_and_its_resources_unless_forced() {
         &facts,
         Command::PauseProject(parse_name("shop")),
     ));
-    // Nobody uses it: no force is needed.
+    // Without unfinished plans no force is needed.
     decide_command(
         &facts_with_projects(&[shop_project()]),
         delete_command(false),
@@ -431,7 +431,7 @@ fn pausing_and_resuming_twice_changes_nothing() {
 }
 
 #[test]
-fn a_plan_freezes_what_it_works_on_but_not_where_that_lies() {
+fn a_plan_freezes_its_resources_but_not_their_locations() {
     let other = Project {
         name: parse_name("acme/site"),
         resources: vec![git_resource("code", "/site", "refs/heads/live")],
@@ -459,7 +459,7 @@ fn a_plan_freezes_what_it_works_on_but_not_where_that_lies() {
 }
 
 #[test]
-fn only_projects_with_resources_are_used() {
+fn projects_without_resources_cannot_be_used() {
     let empty = Project {
         resources: Vec::new(),
         ..shop_project()
@@ -480,7 +480,7 @@ fn only_projects_with_resources_are_used() {
     );
 }
 
-/// Every place a claim starts from, with the verb that claims it.
+/// Every claimable state, with the verb that claims it.
 fn claimable() -> Vec<(PlanWorld, Verb)> {
     let mut found = Vec::new();
     for spot in Spot::ALL {
@@ -523,7 +523,7 @@ fn no_phase_starts_while_a_project_is_paused_unless_the_change_is_landing() {
 }
 
 #[test]
-fn no_phase_starts_without_what_it_works_on_unless_the_change_is_landing() {
+fn no_phase_starts_without_its_resources_unless_the_change_is_landing() {
     for (mut world, verb) in claimable() {
         let prepared = world.plan().is_prepared();
         let mut refuses = |projects: Vec<Project>, refusal: Refusal| {
@@ -531,7 +531,7 @@ fn no_phase_starts_without_what_it_works_on_unless_the_change_is_landing() {
             let answer = world.decide(&ada(), world.default_command(verb));
             match answer {
                 Ok(_) => assert!(prepared, "{verb} in {}", world.stage()),
-                Err(told) => assert_eq!((prepared, told), (false, refusal)),
+                Err(actual) => assert_eq!((prepared, actual), (false, refusal)),
             }
         };
         refuses(Vec::new(), Refusal::NoSuchProject(parse_name("shop")));
@@ -546,7 +546,7 @@ fn no_phase_starts_without_what_it_works_on_unless_the_change_is_landing() {
 }
 
 #[test]
-fn a_holder_finishes_what_it_began_on_a_paused_project() {
+fn a_holder_can_finish_on_a_paused_project() {
     let mut world = PlanWorld::new(Profile::Review, LandingSetup::OnTargets);
     world.submit_as_person(Verb::StartStrategize);
     world.facts.projects[0].paused = Some(ProjectPause {
@@ -557,7 +557,7 @@ fn a_holder_finishes_what_it_began_on_a_paused_project() {
 }
 
 #[test]
-fn a_plan_out_of_another_takes_only_what_that_one_works_on() {
+fn a_linked_plan_can_use_only_the_resources_of_its_origin() {
     let world = Spot::ApplyApplied.default_world();
     let undo = |resources: &[&str]| {
         Command::Undo(LinkedPlan {

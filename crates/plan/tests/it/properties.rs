@@ -1,8 +1,8 @@
-//! What holds along every walk: random commands by random callers with right, old and future
-//! epochs and judgements, over time.
+//! Properties of every random walk: random commands by random callers, with current, old and future
+//! epochs and judgements.
 //!
-//! The seed is fixed, so that a run is the same everywhere; `PROPTEST_RNG_SEED` and
-//! `PROPTEST_CASES` ask for others and more. What once failed is kept in `properties-seeds.txt`, unless
+//! The seed is fixed, so that every run is the same. Set `PROPTEST_RNG_SEED` and `PROPTEST_CASES`
+//! for other or more cases. Failing cases are stored in `properties-seeds.txt`, unless
 //! `PROPTEST_DISABLE_FAILURE_PERSISTENCE` is set.
 
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_next_is_carried_out_and_due_for_a_worker(walk in any_walk()) {
+    fn the_next_engine_step_is_accepted_and_due_for_a_worker(walk in any_walk()) {
         run_walk(&walk, |step| {
             let (world, plan) = (step.after, step.plan());
             for caller in [worker(), ada()] {
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_survives_json(walk in any_walk()) {
+    fn a_plan_round_trips_through_json(walk in any_walk()) {
         let world = run_walk(&walk, |_| {});
         let plan = serde_json::to_string(world.plan()).unwrap();
         assert_eq!(&serde_json::from_str::<Plan>(&plan).unwrap(), world.plan());
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn no_walk_leads_to_an_unsound_plan(walk in any_walk()) {
+    fn no_walk_breaks_an_invariant(walk in any_walk()) {
         run_walk(&walk, |step| check_invariants(step.after));
     }
 
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn a_refusal_or_a_closed_gate_leaves_the_plan_as_it_was(walk in any_walk()) {
+    fn a_refusal_or_a_blocked_gate_leaves_the_plan_unchanged(walk in any_walk()) {
         run_walk(&walk, |step| match &step.answer {
             Err(_) => assert_eq!(step.plan(), step.plan_before()),
             Ok(decision) => {
@@ -174,7 +174,7 @@ proptest! {
             if opened {
                 assert!(step.judged == JudgementVariant::Held || step.judged == JudgementVariant::Failed && waived);
             }
-            // Nobody comes into processing, execute or apply past a gate.
+            // No plan enters processing, execute or apply without passing its gate.
             let moved = step.new_events().any(|event| match event {
                 Event::Claimed { phase, .. } => *phase == Phase::Strategize,
                 Event::ExecuteEntered { .. } | Event::ApplyEntered { .. } => true,
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn what_counts_up_never_goes_back(walk in any_walk()) {
+    fn counters_never_decrease(walk in any_walk()) {
         run_walk(&walk, |step| {
             let (old, new) = (step.plan_before(), step.plan());
             assert!(new.epoch >= old.epoch);
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn the_epoch_rises_by_claim_reclaim_cancel_and_the_ways_back_only(walk in any_walk()) {
+    fn only_claim_reclaim_cancel_and_rework_raise_the_epoch(walk in any_walk()) {
         run_walk(&walk, |step| {
             let dropped = step
                 .new_events()
@@ -213,9 +213,9 @@ proptest! {
                 | Verb::Reclaim
                 | Verb::Revise
                 | Verb::Revert => step.new_events().next().is_some(),
-                // An answer that gives the change up cancels the plan.
+                // The answer `drop` cancels the plan.
                 Verb::Answer | Verb::Cancel => dropped,
-                // A fresh retry that gives up a result begins execute again.
+                // A fresh retry that discards a result restarts execute.
                 Verb::Retry => step.plan().entry_number(Phase::Execute) > step.plan_before().entry_number(Phase::Execute),
                 _ => false,
             };
@@ -225,13 +225,13 @@ proptest! {
     }
 
     #[test]
-    fn an_attempt_starts_at_one_and_rises_by_retry_and_reclaim_only(walk in any_walk()) {
+    fn attempts_start_at_one_and_rise_only_by_retry_and_reclaim(walk in any_walk()) {
         run_walk(&walk, |step| {
             let (old, new) = (step.plan_before(), step.plan());
             let entered = Phase::ALL
                 .into_iter()
                 .any(|phase| new.entry_number(phase) > old.entry_number(phase));
-            let risen = step
+            let retries = step
                 .new_events()
                 .filter(|event| {
                     matches!(
@@ -240,19 +240,19 @@ proptest! {
                     )
                 })
                 .count();
-            let expected = if entered { 1 } else { old.attempt + u32::try_from(risen).unwrap() };
+            let expected = if entered { 1 } else { old.attempt + u32::try_from(retries).unwrap() };
             assert_eq!(new.attempt, expected, "{}", step.command.verb());
         });
     }
 
     #[test]
-    fn nothing_is_tried_more_often_by_itself_than_the_limit_says(walk in any_walk()) {
+    fn unattended_attempts_stay_within_the_limit(walk in any_walk()) {
         run_walk(&walk, |step| {
             let (old, new) = (step.plan_before(), step.plan());
-            let by_itself = step.new_events().any(|event| {
+            let automatic = step.new_events().any(|event| {
                 matches!(event, Event::RetryScheduled { .. } | Event::Reclaimed { .. })
             });
-            if by_itself && !old.is_prepared() {
+            if automatic && !old.is_prepared() {
                 assert!(new.unattended_attempts <= new.limits.attempts);
             }
         });
@@ -267,11 +267,11 @@ proptest! {
     }
 
     #[test]
-    fn another_epoch_than_the_holders_writes_nothing(walk in any_walk()) {
+    fn only_the_holders_epoch_writes_anything(walk in any_walk()) {
         run_walk(&walk, |step| {
-            let held = step.plan_before().stage.holder().map(|holder| holder.epoch);
+            let holder_epoch = step.plan_before().stage.holder().map(|holder| holder.epoch);
             if let Some(epoch) = step.command.epoch()
-                && held != Some(epoch)
+                && holder_epoch != Some(epoch)
             {
                 match &step.answer {
                     Err(_) => {}
@@ -286,7 +286,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_already_done_was_done_by_that_epoch(walk in any_walk()) {
+    fn already_done_means_done_by_the_same_epoch(walk in any_walk()) {
         run_walk(&walk, |step| {
             let Ok(decision) = &step.answer else { return };
             if decision.receipt.outcome != ReceiptOutcome::AlreadyDone {
@@ -295,15 +295,15 @@ proptest! {
             let epoch = step.command.epoch().unwrap();
             let verb = step.command.verb();
             if let Verb::Reserve | Verb::Settle = verb {
-                // No events: whether they are done is for the ledger to say.
+                // These emit no events. The ledger decides whether they are done.
                 let open = step.before.facts.ledger.reservation(epoch).is_some();
                 return assert_eq!(open, verb == Verb::Reserve);
             }
             assert_eq!(step.plan_before().done[&verb].epoch, Some(epoch), "{verb}");
-            let held = step.before.log.iter().any(|one| {
+            let was_held = step.before.log.iter().any(|one| {
                 matches!(&one.event, Event::Claimed { epoch: claimed, .. } if *claimed == epoch)
             });
-            assert!(held, "{verb} by epoch {epoch}, which nobody ever held");
+            assert!(was_held, "{verb} by epoch {epoch}, which no holder ever had");
             match verb {
                 Verb::PrepareApply => assert!(
                     step.plan_before().is_prepared() || step.plan_before().stage.is_final(),
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn under_manual_a_worker_does_nothing_unasked(walk in any_walk()) {
+    fn under_manual_a_worker_does_nothing_without_a_person(walk in any_walk()) {
         let walk = RandomWalk { profile: Profile::Manual, ..walk };
         run_walk(&walk, |step| {
             if step.caller.is_person() || step.new_events().next().is_none() {
@@ -326,7 +326,7 @@ proptest! {
             let signed = old.approval.as_ref().is_some_and(|approval| approval.by.is_person());
             match step.command.verb() {
                 Verb::StartStrategize | Verb::StartExecute => assert!(old.asked),
-                // A person's signature is their word that it may land.
+                // A person's approval allows the landing.
                 Verb::StartApply => assert!(old.asked || signed),
                 Verb::ApplyPlan => assert!(signed),
                 verb @ (Verb::ExecutePlan
@@ -339,7 +339,7 @@ proptest! {
                 _ => {}
             }
             let retried = |event: &Event| matches!(event, Event::RetryScheduled { .. });
-            assert!(!step.new_events().any(retried), "retried by itself");
+            assert!(!step.new_events().any(retried), "retried without a person");
         });
     }
 
@@ -358,19 +358,19 @@ proptest! {
     }
 
     #[test]
-    fn every_hint_is_carried_out(walk in any_walk()) {
-        let seen = |world: &PlanWorld| {
+    fn every_available_verb_is_accepted(walk in any_walk()) {
+        let check_verbs = |world: &PlanWorld| {
             for verb in available_verbs(world.plan()) {
                 let answer = world.decide(&ada(), world.default_command(verb));
                 let outcome = answer.map(|decision| decision.receipt.outcome);
                 assert_eq!(outcome, Ok(ReceiptOutcome::Done), "{verb} in {}", world.stage());
             }
         };
-        run_walk(&walk, |step| seen(step.after));
+        run_walk(&walk, |step| check_verbs(step.after));
     }
 
     #[test]
-    fn there_is_always_a_way_on_and_a_way_out(walk in any_walk()) {
+    fn a_person_can_always_land_or_cancel(walk in any_walk()) {
         run_walk(&walk, |step| {
             let landed = follow_hints(step.after.clone(), |hints| hints.first().copied());
             assert_eq!(landed, Spot::ApplyApplied, "the first hint leads to landing");
@@ -395,8 +395,8 @@ proptest! {
     }
 }
 
-/// Where a person gets to by doing what is hinted at; a cancelled plan counts as landed by the
-/// first hint, there being none.
+/// Returns where a person ends up by following the available verbs. A plan that is already final
+/// counts as landed.
 fn follow_hints(mut world: PlanWorld, choose: impl Fn(&[Verb]) -> Option<Verb>) -> Spot {
     if world.plan().stage.is_final() {
         return Spot::ApplyApplied;
@@ -411,9 +411,9 @@ fn follow_hints(mut world: PlanWorld, choose: impl Fn(&[Verb]) -> Option<Verb>) 
     Spot::of_stage(&world.plan().stage)
 }
 
-/// The properties above say little if the walks stay at home.
+/// The properties prove little if the walks do not reach every state.
 #[test]
-fn the_walks_go_everywhere() {
+fn random_walks_reach_every_state() {
     let mut runner = TestRunner::new(Config {
         rng_seed: RngSeed::Fixed(7),
         ..test_config()

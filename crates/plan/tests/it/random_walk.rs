@@ -1,7 +1,7 @@
-//! Random walks: sequences of commands, right and wrong, by people and workers.
+//! Random walks: sequences of valid and invalid commands by people and workers.
 //!
-//! A walk is made before the plan it meets is known, so that it can be made smaller when a property
-//! fails: a move names its command by what the plan is open to, or by its verb.
+//! A walk is generated before its plan is known, so that proptest can shrink it. A move therefore
+//! selects its command by what the plan allows, or by verb.
 
 use planwright_plan as plan;
 
@@ -10,12 +10,12 @@ use plan::{Caller, Command, Decision, Epoch, Event, Phase, Plan, Profile, Refusa
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::spot::{PlanDriver, Spot};
+use crate::spot::{StepCaller, Spot};
 use crate::world::{
     ANSWER_TIMEOUT, CommandInput, JudgementVariant, LEASE_LENGTH, LandingSetup, PlanWorld, ada,
 };
 
-/// One command to be, before the plan it meets is known.
+/// One step of a walk, resolved to a command when its plan is known.
 #[derive(Debug, Clone)]
 pub struct WalkMove {
     pick: CommandPick,
@@ -28,9 +28,9 @@ pub struct WalkMove {
 
 #[derive(Debug, Clone, Copy)]
 enum CommandPick {
-    /// One of the verbs the plan is said to be open to, but for `cancel`, which ends most walks.
+    /// One of the plan's available verbs, except `cancel`, which would end most walks.
     Hint(usize),
-    /// One that is carried out beside them.
+    /// A verb that is accepted but not listed as available.
     Beside(usize),
     Verb(Verb),
 }
@@ -52,12 +52,12 @@ enum EpochPick {
 pub struct RandomWalk {
     pub profile: Profile,
     pub lands: LandingSetup,
-    /// Where it begins: the later places are far from home.
+    /// Where the walk starts. Late spots are hard to reach from the beginning.
     pub from: Spot,
     pub moves: Vec<WalkMove>,
 }
 
-/// A move as it came out.
+/// A move and its outcome.
 pub struct WalkStep<'a> {
     pub before: &'a PlanWorld,
     pub after: &'a PlanWorld,
@@ -76,14 +76,14 @@ impl WalkStep<'_> {
         self.after.plan()
     }
 
-    /// What was added to the plan's log.
+    /// Returns the events that the step added.
     pub fn new_events(&self) -> impl Iterator<Item = &Event> {
         let since = self.before.log.len();
         self.after.log[since..].iter().map(|one| &one.event)
     }
 }
 
-/// Verbs that are no hints and yet carried out where the plan is.
+/// Returns verbs that are accepted in this state but not listed as available.
 fn verbs_beside_hints(world: &PlanWorld) -> Vec<Verb> {
     let plan = world.plan();
     if plan.stage.question().is_some() {
@@ -135,7 +135,8 @@ fn any_move() -> impl Strategy<Value = WalkMove> {
             world.command_with(*verb, world.default_input()).is_some()
         })
         .collect::<Vec<_>>();
-    // The first hint leads on; otherwise most walks would end before they got anywhere.
+    // Prefer the first available verb, which moves the plan forward. Otherwise most walks would end
+    // early.
     let pick = prop_oneof![
         6 => Just(CommandPick::Hint(0)),
         4 => (1_usize..5).prop_map(CommandPick::Hint),
@@ -158,7 +159,7 @@ fn any_move() -> impl Strategy<Value = WalkMove> {
         4 => Just(Span::from_seconds(1)),
         1 => Just(LEASE_LENGTH),
         3 => Just(ANSWER_TIMEOUT),
-        // Clocks are set back, too.
+        // Clocks can also go backwards.
         1 => Just(Span::from_seconds(-100)),
     ];
     let variant = prop_oneof![3 => Just(0_usize), 2 => 1_usize..6];
@@ -174,11 +175,11 @@ fn any_move() -> impl Strategy<Value = WalkMove> {
     })
 }
 
-/// Goes along, and shows every step.
+/// Runs a walk and calls `see` after every step.
 pub fn run_walk(walk: &RandomWalk, mut see: impl FnMut(&WalkStep<'_>)) -> PlanWorld {
     let mut world = walk
         .from
-        .reach_world(walk.profile, walk.lands, PlanDriver::WorkerFirst);
+        .reach_world(walk.profile, walk.lands, StepCaller::WorkerFirst);
     for one in &walk.moves {
         world.advance_clock(one.wait);
         let Some((caller, command)) = command_for_move(&world, one) else {
@@ -221,12 +222,12 @@ fn command_for_move(world: &PlanWorld, one: &WalkMove) -> Option<(Caller, Comman
         MoveCaller::Ada => (ada(), "ada"),
         MoveCaller::Worker(owner) => (Caller::Worker(owner.into()), owner),
     };
-    let how = CommandInput {
+    let input = CommandInput {
         epoch: Epoch(epoch),
         judged: one.judged,
         owner,
         lease: LEASE_LENGTH,
         variant: one.variant,
     };
-    Some((caller, world.command_with(verb, how)?))
+    Some((caller, world.command_with(verb, input)?))
 }

@@ -1,4 +1,4 @@
-//! The 22 places a plan can be in, and the shortest way to each.
+//! The 22 states of a plan, and the shortest path to each.
 
 use planwright_plan as plan;
 
@@ -13,7 +13,7 @@ macro_rules! spots {
         pub enum Spot { $($name),* }
 
         impl Spot {
-            /// Every spot, in the order of a plan's life.
+            /// In the order of a plan's life.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
         }
     };
@@ -44,17 +44,16 @@ spots!(
     ApplyCancelled,
 );
 
-/// Who takes a plan to its spot.
+/// Who drives a plan to its spot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanDriver {
-    /// A person does everything.
+pub enum StepCaller {
     Person,
-    /// A worker does what it may unasked, a person only the rest.
+    /// A worker does what the profile allows, a person the rest.
     WorkerFirst,
 }
 
 impl Spot {
-    /// Where a plan is. Matches every variant, so that a new one has to get a spot.
+    /// Returns the spot of a stage. The match is exhaustive, so that a new state needs a spot.
     pub fn of_stage(stage: &PlanStage) -> Self {
         match stage {
             PlanStage::Strategize(work) => match work {
@@ -88,17 +87,17 @@ impl Spot {
         }
     }
 
-    /// A plan with targets under `review`, taken here by a person.
+    /// Returns a plan with targets under `review`, driven here by a person.
     pub fn default_world(self) -> PlanWorld {
-        self.reach_world(Profile::Review, LandingSetup::OnTargets, PlanDriver::Person)
+        self.reach_world(Profile::Review, LandingSetup::OnTargets, StepCaller::Person)
     }
 
-    /// A plan taken here by real commands from its use.
+    /// Returns a plan that real commands drove here from its creation.
     pub fn reach_world(
         self,
         profile: Profile,
         lands: LandingSetup,
-        driver: PlanDriver,
+        driver: StepCaller,
     ) -> PlanWorld {
         let world = match self.step_before() {
             None => PlanWorld::new(profile, lands),
@@ -144,15 +143,15 @@ impl Spot {
     }
 }
 
-/// Carries out a verb; a result is signed first where it has to be.
-fn submit_verb(world: &mut PlanWorld, verb: Verb, driver: PlanDriver) {
+/// Submits a verb. Approves the result first if required.
+fn submit_verb(world: &mut PlanWorld, verb: Verb, driver: StepCaller) {
     let plan = world.plan();
     if verb == Verb::ApplyPlan && plan.has_targets() && !plan.lands_automatically() {
         world.submit_as_person(Verb::Approve);
     }
     let caller = match driver {
-        PlanDriver::Person => ada(),
-        PlanDriver::WorkerFirst => match world.decide(&worker(), world.default_command(verb)) {
+        StepCaller::Person => ada(),
+        StepCaller::WorkerFirst => match world.decide(&worker(), world.default_command(verb)) {
             Err(Refusal::NeedsPerson { .. }) => ada(),
             Ok(_) | Err(_) => worker(),
         },

@@ -1,8 +1,9 @@
-//! What every command does in every place a plan can be in: one readable table, kept as a snapshot.
+//! What every command does in every state of a plan: one readable table, kept as a snapshot.
 //!
-//! Exhaustive by construction: the places come from [`Spot::of`], the commands from [`Verb::ALL`]
-//! through [`World::command_with`]; a new variant of either does not compile before it has an
-//! entry. `use` and the verbs about actions, projects and rules are not about a plan that exists.
+//! Exhaustive by construction: the states come from [`Spot::of_stage`], the commands from
+//! [`Verb::ALL`] through [`PlanWorld::command_with`]. A new variant of either does not compile
+//! until it has an entry. `use` and the verbs about actions, projects and rules are not about an
+//! existing plan.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,20 +12,20 @@ use planwright_plan as plan;
 
 use plan::{Caller, Command, Decision, Epoch, Profile, ReceiptOutcome, Refusal, Span, Verb};
 
-use crate::spot::{PlanDriver, Spot};
+use crate::spot::{StepCaller, Spot};
 use crate::world::{ANSWER_TIMEOUT, CommandInput, LandingSetup, PlanWorld, ada, worker};
 
-/// A command as it is tried on a plan.
+/// A command to try on a plan.
 struct CommandTrial {
     label: String,
-    /// What is done before, as far as it can be.
+    /// Verbs submitted first, where they are accepted.
     before: Option<Verb>,
     wait: Span,
     command: Command,
 }
 
-/// The ways to ask for a verb that can come out differently.
-fn command_trials(world: &PlanWorld, verb: Verb, how: CommandInput) -> Vec<CommandTrial> {
+/// Returns the inputs of a verb that can have different outcomes.
+fn command_trials(world: &PlanWorld, verb: Verb, input: CommandInput) -> Vec<CommandTrial> {
     let trial = |label: &str, variant| -> Option<CommandTrial> {
         Some(CommandTrial {
             label: match label {
@@ -33,7 +34,7 @@ fn command_trials(world: &PlanWorld, verb: Verb, how: CommandInput) -> Vec<Comma
             },
             before: None,
             wait: Span(0),
-            command: world.command_with(verb, CommandInput { variant, ..how })?,
+            command: world.command_with(verb, CommandInput { variant, ..input })?,
         })
     };
     let after = |trial: Option<CommandTrial>, before| {
@@ -110,10 +111,10 @@ fn command_trials(world: &PlanWorld, verb: Verb, how: CommandInput) -> Vec<Comma
         .into_iter()
         .flatten()
         .map(|trial| match trial.before {
-            // What was done before raised the version a judgement is about.
+            // The earlier steps changed the plan's version, so build a new judgement.
             Some(before) => CommandTrial {
                 command: after_step(world, before)
-                    .and_then(|world| world.command_with(verb, how))
+                    .and_then(|world| world.command_with(verb, input))
                     .unwrap_or(trial.command),
                 ..trial
             },
@@ -139,7 +140,7 @@ impl CommandTrial {
     }
 }
 
-/// What came of a command: `Ok` if it was not refused.
+/// Describes the outcome of a command. `Err` if it was refused.
 fn describe_outcome(
     world: &PlanWorld,
     answer: &Result<Decision, Refusal>,
@@ -174,12 +175,12 @@ fn refusal_kind(refusal: &Refusal) -> String {
         .collect()
 }
 
-/// One block per place: what is carried out, then what is refused, by the kind of refusal.
-fn describe_place(world: &PlanWorld, how: CommandInput, verbs: &[Verb]) -> String {
+/// One block per state: accepted commands, then refused ones by kind of refusal.
+fn describe_place(world: &PlanWorld, input: CommandInput, verbs: &[Verb]) -> String {
     let mut text = format!("{}\n", world.stage());
     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for &verb in verbs {
-        let tried: Vec<_> = command_trials(world, verb, how)
+        let tried: Vec<_> = command_trials(world, verb, input)
             .into_iter()
             .map(|trial| (trial.run_on(world, &ada()), trial.label))
             .collect();
@@ -198,7 +199,7 @@ fn describe_place(world: &PlanWorld, how: CommandInput, verbs: &[Verb]) -> Strin
 
 type TrialAnswer = (Result<String, String>, String);
 
-/// Ways to ask that come out the same are one line.
+/// Merges inputs with the same outcome into one line.
 fn merge_same_answers(verb: Verb, tried: Vec<TrialAnswer>) -> Vec<TrialAnswer> {
     match tried.first() {
         Some((first, _)) if tried.iter().all(|(outcome, _)| outcome == first) => {
@@ -252,11 +253,11 @@ fn every_command_of_a_holder_with_another_epoch() {
             let Some(epoch) = world.plan().epoch.0.checked_add_signed(shift) else {
                 continue;
             };
-            let how = CommandInput {
+            let input = CommandInput {
                 epoch: Epoch(epoch),
                 ..world.default_input()
             };
-            let block = describe_place(&world, how, &fenced);
+            let block = describe_place(&world, input, &fenced);
             let (stage, answers) = block.split_once('\n').unwrap();
             match alike.iter_mut().find(|(same, _)| same == answers) {
                 Some((_, stages)) => stages.push(stage.into()),
@@ -279,7 +280,7 @@ fn every_command_in_apply_without_targets() {
     };
     let text = |lands| -> String {
         let blocks = apply().map(|spot| {
-            let world = spot.reach_world(Profile::Review, lands, PlanDriver::Person);
+            let world = spot.reach_world(Profile::Review, lands, StepCaller::Person);
             describe_place(&world, world.default_input(), Verb::ALL)
         });
         blocks.collect()
@@ -292,9 +293,9 @@ fn every_command_in_apply_without_targets() {
     insta::assert_snapshot!(text(LandingSetup::ReadOnly));
 }
 
-/// What a worker may do by itself, for everything that needs no epoch, and for `fail`, which may
-/// retry by itself. The plan was taken there by a worker as far as its profile goes, by a person
-/// where it asks.
+/// What a worker may do without a person: every verb without an epoch, and `fail`, which may
+/// schedule a retry. A worker takes the plan to each state as far as its profile allows, a person
+/// the rest.
 #[test]
 fn what_a_worker_may_do_under_each_profile() {
     let columns =
@@ -312,7 +313,7 @@ fn what_a_worker_may_do_under_each_profile() {
 
 type AnswerRows = Vec<(Vec<String>, Vec<String>)>;
 
-/// The answers under each profile, and the stages where they are those.
+/// Returns the answers under each profile, and the stages with these answers.
 fn answers_by_label() -> Vec<(String, AnswerRows)> {
     let mut table: Vec<(String, AnswerRows)> = Vec::new();
     let tried = |verb: &&Verb| {
@@ -323,7 +324,7 @@ fn answers_by_label() -> Vec<(String, AnswerRows)> {
     for &verb in Verb::ALL.iter().filter(tried) {
         for spot in Spot::ALL {
             let worlds = Profile::ALL.map(|profile| {
-                spot.reach_world(profile, LandingSetup::OnTargets, PlanDriver::WorkerFirst)
+                spot.reach_world(profile, LandingSetup::OnTargets, StepCaller::WorkerFirst)
             });
             let stage = worlds[0].stage();
             let all = worlds.each_ref().map(|world| {
@@ -366,7 +367,7 @@ fn rows_for_label<'a>(table: &'a mut Vec<(String, AnswerRows)>, label: &str) -> 
 
 fn answer_cell(verb: Verb, answer: Result<String, String>) -> String {
     match answer {
-        // Whether it halts or goes on is what differs.
+        // The profiles differ in whether the plan stops or retries.
         Ok(done) if verb == Verb::Fail => done.split('/').next_back().unwrap().into(),
         Ok(_) => "goes".into(),
         Err(kind) if kind == "NeedsPerson" => "asks".into(),

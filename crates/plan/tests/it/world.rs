@@ -1,5 +1,5 @@
-//! One plan with the rows beside it, moved by real commands only: what a store would hold, without
-//! the store. Time and ids are pinned; nothing here decides anything.
+//! A test world: one plan with its rows, changed by real commands only, as a store would hold them.
+//! Time and ids are fixed. Nothing here decides anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,27 +34,26 @@ pub fn worker() -> Caller {
     Caller::Worker("w1".into())
 }
 
-/// What a plan lands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LandingSetup {
-    /// Two resources.
+    /// Has two resources to land on.
     OnTargets,
-    /// It has resources and may not write.
+    /// Has resources but is read-only.
     ReadOnly,
-    /// It has none.
+    /// Has no resources.
     Projectless,
 }
 
-/// What the rules are said to have said.
+/// The judgement that a command carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JudgementVariant {
     Held,
     Failed,
-    /// About an earlier version of the plan.
+    /// Of an earlier version of the plan.
     OldPlan,
-    /// About earlier rules.
+    /// Of earlier rule revisions.
     OldRules,
-    /// Passes over a rule in force.
+    /// Omits a rule in force.
     Incomplete,
 }
 
@@ -75,14 +74,14 @@ impl JudgementVariant {
     }
 }
 
-/// The details of a command.
+/// Parameters of a generated command.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandInput {
     pub epoch: Epoch,
     pub judged: JudgementVariant,
     pub owner: &'static str,
     pub lease: Span,
-    /// 0 is the usual; others give what a verb can also be asked with, wrong input included.
+    /// 0 is the default. Other numbers select other inputs of a verb, including invalid ones.
     pub variant: usize,
 }
 
@@ -91,19 +90,19 @@ pub struct PlanWorld {
     pub facts: DecisionFacts,
     pub log: Vec<RecordedEvent>,
     pub now: Timestamp,
-    /// Plans that came to be beside this one.
+    /// Other plans that commands created.
     pub new_plans: Vec<PlanChange>,
-    /// Everything that was committed so far, to make ids of.
+    /// Number of commits so far, used to make ids.
     pub commits: u64,
 }
 
 impl PlanWorld {
-    /// A plan that was just used by a person.
+    /// A plan that a person has just created.
     pub fn new(profile: Profile, lands: LandingSetup) -> Self {
         Self::with_number(7, profile, lands)
     }
 
-    /// The same with an id of its own.
+    /// Like [`PlanWorld::new`], with another plan id.
     pub fn with_number(number: u128, profile: Profile, lands: LandingSetup) -> Self {
         let mut world = Self {
             facts: DecisionFacts {
@@ -149,7 +148,7 @@ impl PlanWorld {
         world
     }
 
-    /// A world that goes on with a plan that came to be in another.
+    /// Returns a world for a plan that was created in this one.
     pub fn world_of_new_plan(&self, change: &PlanChange) -> Self {
         Self {
             facts: DecisionFacts {
@@ -170,7 +169,7 @@ impl PlanWorld {
         self.facts.plan.as_ref().unwrap()
     }
 
-    /// The plan, to be made what no command makes of it.
+    /// Mutable access, for states that no command produces.
     pub fn plan_mut(&mut self) -> &mut Plan {
         Arc::make_mut(self.facts.plan.as_mut().unwrap())
     }
@@ -189,7 +188,7 @@ impl PlanWorld {
         decide(&self.facts, &request, self.now)
     }
 
-    /// Takes a decision over, as a store would.
+    /// Applies a decision as a store would.
     pub fn commit(&mut self, decision: &Decision) {
         let id = self.plan().id;
         for change in &decision.plans {
@@ -212,7 +211,7 @@ impl PlanWorld {
         Ok(decision)
     }
 
-    /// The usual command of a verb by a person; it must be carried out.
+    /// Submits a verb's default command as a person. Panics if it is refused.
     #[track_caller]
     pub fn submit_as_person(&mut self, verb: Verb) -> &mut Self {
         self.submit_as(&ada(), verb)
@@ -258,7 +257,7 @@ impl PlanWorld {
         }
     }
 
-    /// The usual command: right epoch, passing judgement, sound input.
+    /// Returns the default command: current epoch, passing judgement, valid input.
     #[track_caller]
     pub fn default_command(&self, verb: Verb) -> Command {
         self.command_with(verb, self.default_input())
@@ -267,11 +266,11 @@ impl PlanWorld {
 
     #[track_caller]
     pub fn command_variant(&self, verb: Verb, variant: usize) -> Command {
-        let how = CommandInput {
+        let input = CommandInput {
             variant,
             ..self.default_input()
         };
-        self.command_with(verb, how).unwrap()
+        self.command_with(verb, input).unwrap()
     }
 
     pub fn judgement(&self, judged: JudgementVariant) -> GateJudgement {
@@ -373,7 +372,7 @@ fn tidy_action(lands: LandingSetup) -> Action {
     }
 }
 
-/// The project plans work on: `shop/app`, which has a branch, and `shop/docs`, which has none.
+/// The plans' project: `shop/app`, which has a branch, and `shop/docs`, which has none.
 pub fn shop_project() -> Project {
     let resource = |name: &str, place| Resource {
         name: name.parse().unwrap(),
@@ -402,8 +401,8 @@ pub fn shop_project() -> Project {
     }
 }
 
-/// One rule that can be waived, judged at every gate, one that cannot, and one that asks, both judged at
-/// none.
+/// One waivable rule judged at every gate, a non-overridable rule and a rule that asks. The last
+/// two are judged at no gate.
 fn test_rules() -> RuleBook {
     let expr = || RuleCheck::Expr("tree.is_clean".into());
     let rule = |name: &str, check: RuleCheck, at: &[Gate], non_overridable| Rule {

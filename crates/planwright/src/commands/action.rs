@@ -1,10 +1,10 @@
-//! `planwright action`.
+//! `planwright action`: creates, lists and archives plan templates.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use plan::{Action, QualifiedName};
+use plan::{Action, QualifiedName, Timestamp};
 use serde_json::json;
 
 use crate::actions::FoundAction;
@@ -15,44 +15,44 @@ use crate::exit::CommandExit;
 use crate::wire::ActionView;
 use crate::{actions, repository_config, ui, yaml};
 
-/// Longest file that is read.
 const MAX_ACTION_FILE_BYTES: u64 = 256 * 1024;
 
-/// Actions: reusable templates of plans.
+/// Manage actions: reusable plan templates
 #[derive(Debug, Subcommand)]
 pub enum ActionCommand {
-    /// Store a new action from a YAML file.
+    /// Create an action from a YAML file
     Create {
-        /// The file; - reads from standard input.
+        /// YAML file; - reads standard input
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Repeating it with the same key gives the same answer.
+        /// Return the first answer if repeated with the same key
         #[arg(long, value_name = "KEY", value_parser = conditions::parse_idempotency_key)]
         idempotency_key: Option<String>,
     },
-    /// List actions by name.
+    /// List actions by name
     List {
-        /// Go on after this action, the last of the page before.
+        /// Start after this action, the last one on the previous page
         #[arg(long, value_name = "NAME")]
         after: Option<QualifiedName>,
-        /// At most so many.
+        /// Maximum number of actions to list
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
     },
-    /// Show one action.
+    /// Show an action
     Show {
-        /// Its name.
+        /// Action name
         name: QualifiedName,
     },
-    /// Take an action out of use; its plans go on.
+    /// Archive an action, so that it cannot be used for new plans
+    ///
+    /// Existing plans continue.
     Archive {
-        /// Its name.
+        /// Action name
         name: QualifiedName,
     },
 }
 
 impl ActionCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Create {
@@ -89,7 +89,7 @@ fn create_action(file: &Path, key: Option<&str>, app: &App) -> Result<CommandAns
     Ok(CommandAnswer::new(ActionView::from(&action), text).with_hint(hint))
 }
 
-/// Those of the repository one is in come first: they are the ones that change.
+/// Lists the current repository's actions first, then the stored ones. Only stored actions are paged.
 fn list_actions(
     after: Option<&QualifiedName>,
     limit: u16,
@@ -135,30 +135,31 @@ fn list_actions(
     Ok(answer)
 }
 
-/// So many kept actions, without what repositories defined at some time: nobody uses that by name.
+/// Returns up to `limit` stored actions, without the frozen copies of repository actions, which nobody
+/// uses by name.
 fn list_stored_actions(
     app: &App,
     after: Option<&QualifiedName>,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<Action>, CommandError> {
     let mut found = Vec::new();
     let mut after = after.cloned();
     loop {
-        let page = app.lifecycle()?.list_actions(after.as_ref(), most)?;
-        let last = page.len() < most;
+        let page = app.lifecycle()?.list_actions(after.as_ref(), limit)?;
+        let is_last_page = page.len() < limit;
         after = page.last().map(|action| action.name().clone()).or(after);
         let named = page
             .into_iter()
             .filter(|action| !actions::is_frozen(action.name()));
         found.extend(named);
-        if last || found.len() >= most {
-            found.truncate(most);
+        if is_last_page || found.len() >= limit {
+            found.truncate(limit);
             return Ok(found);
         }
     }
 }
 
-/// The actions of the repository one is in.
+/// The actions in the current repository's `planwright.yaml`. A stored action of the same name shadows one.
 fn list_repository_actions(app: &App) -> Result<Vec<ActionView>, CommandError> {
     let mut views = Vec::new();
     for one in actions::repository_actions_here()? {
@@ -173,7 +174,6 @@ fn list_repository_actions(app: &App) -> Result<Vec<ActionView>, CommandError> {
     Ok(views)
 }
 
-/// Where an action is defined, in a word.
 fn action_origin(view: &ActionView) -> &'static str {
     match view.file {
         Some(_) => repository_config::REPOSITORY_CONFIG_FILE,
@@ -187,7 +187,7 @@ fn show_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, Command
         Some(action) => FoundAction::Stored(Box::new(action)),
         None => actions::find_action(app, name, &actions::repository_actions_here()?)?,
     };
-    let text = describe_action(&found);
+    let text = describe_action(&found, app.clock.now());
     let view = match &found {
         FoundAction::Stored(action) => ActionView::from(action.as_ref()),
         FoundAction::InRepository(action) => ActionView {
@@ -198,7 +198,7 @@ fn show_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, Command
     Ok(CommandAnswer::new(view, text))
 }
 
-fn describe_action(found: &FoundAction) -> String {
+fn describe_action(found: &FoundAction, now: Timestamp) -> String {
     let definition = found.definition();
     let mut text = format!(
         "{}  {}\n",
@@ -237,7 +237,11 @@ fn describe_action(found: &FoundAction) -> String {
     match found {
         FoundAction::Stored(action) => line(
             "created",
-            format!("{} by {}", action.created_at, action.created_by),
+            format!(
+                "{} by {}",
+                ui::format_age(now, action.created_at),
+                action.created_by
+            ),
         ),
         FoundAction::InRepository(action) => {
             line(
@@ -255,7 +259,7 @@ fn describe_action(found: &FoundAction) -> String {
 fn archive_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, CommandError> {
     let action = app.lifecycle()?.archive_action(name, &app.new_call())?;
     let text = format!(
-        "Archived action {}; its plans go on.\n",
+        "Archived action {}. Existing plans continue.\n",
         ui::style_text(ui::BOLD, name)
     );
     Ok(CommandAnswer::new(ActionView::from(&action), text))

@@ -1,4 +1,4 @@
-//! `planwright agent`: who can work on plans. `planwright actor` is its old name.
+//! `planwright agent`: manages the agents that work on plans. `planwright actor` is its old name.
 
 use std::path::{Path, PathBuf};
 
@@ -15,28 +15,33 @@ use crate::exit::CommandExit;
 use crate::repository_config::{self, RepositoryConfig};
 use crate::{actor_set, current_repository, home, settings, ui, yaml};
 
-/// Agents: who can work on plans
+/// Manage the agents that work on plans
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Add an agent, or replace the one of that name. Existing plans keep the definition they started with
+    /// Add an agent, or replace the one of that name
+    ///
+    /// Existing plans keep the definition they started with.
     Add {
-        /// The definition, in YAML
+        /// YAML file with the definition
         file: PathBuf,
     },
     /// List your agents, this repository's agents and the built-in presets
     List,
     /// Print an agent's definition, to copy and change
     Show {
+        /// Agent name
         name: QualifiedName,
     },
-    /// Remove one of your agents. Existing plans keep their definition
+    /// Remove one of your agents
+    ///
+    /// Existing plans keep their definition.
     Remove {
+        /// Agent name
         name: QualifiedName,
     },
 }
 
 impl AgentCommand {
-    /// Carries it out.
     pub fn run(&self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Add { file } => add_actor(app, file),
@@ -58,6 +63,7 @@ fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, Command
     };
     let replaced = path.exists();
     home::make_private_directory(&actor_set::definitions_dir(app)).map_err(failed)?;
+    // Written beside the target and renamed, so that a crash cannot leave half a definition.
     let new = path.with_extension("new");
     home::write_private_file(&new, &yaml::format_actor(&definition)).map_err(failed)?;
     std::fs::rename(&new, &path).map_err(failed)?;
@@ -90,7 +96,8 @@ impl DefinitionSource {
     }
 }
 
-/// Everybody who can be named here; who is named twice is whom the name means.
+/// Returns every agent that can be used here. Of several with the same name, yours wins, then the
+/// repository's, then the preset.
 fn list_known_actors(app: &App) -> Result<Vec<(ActorDefinition, DefinitionSource)>, CommandError> {
     let defined_here = match current_repository::find_checkout_root() {
         Some(root) => repository_config::read_for_repository(&root)?.actors,
@@ -102,11 +109,11 @@ fn list_known_actors(app: &App) -> Result<Vec<(ActorDefinition, DefinitionSource
     let here = defined_here
         .into_iter()
         .map(|one| (one, DefinitionSource::Repository));
-    let known = all_presets()
+    let presets = all_presets()
         .iter()
         .map(|one| (one.clone(), DefinitionSource::Planwright));
     let mut found: Vec<(ActorDefinition, DefinitionSource)> = Vec::new();
-    for (definition, from) in own.chain(here).chain(known) {
+    for (definition, from) in own.chain(here).chain(presets) {
         if !found.iter().any(|(other, _)| other.name == definition.name) {
             found.push((definition, from));
         }
@@ -115,7 +122,7 @@ fn list_known_actors(app: &App) -> Result<Vec<(ActorDefinition, DefinitionSource
 }
 
 fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
-    let mut table = ui::TextTable::new(["ACTOR", "FROM", "RUNS", "WHAT"]);
+    let mut table = ui::TextTable::new(["AGENT", "FROM", "RUNS", "DESCRIPTION"]);
     let mut views = Vec::new();
     let path = settings::read_git_env().path.unwrap_or_default();
     for (definition, from) in list_known_actors(app)? {
@@ -138,7 +145,7 @@ fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
     ))
 }
 
-/// What is run: of a well-known agent where it is, of any other the command.
+/// Describes what an agent runs: a preset by its installed path, any other by its command.
 fn describe_program(
     definition: &ActorDefinition,
     from: DefinitionSource,
@@ -153,7 +160,7 @@ fn describe_program(
         (DefinitionSource::You | DefinitionSource::Repository, Some(_)) => {
             (line.command.join(" "), ui::GOOD)
         }
-        // It may lie in the repository, which is not looked at here.
+        // The path may be relative to a repository, so whether it exists cannot be checked here.
         (DefinitionSource::You | DefinitionSource::Repository, None)
             if line.command[0].contains('/') =>
         {
@@ -203,7 +210,7 @@ fn remove_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, Comman
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             if find_preset(&name.to_string()).is_some() {
                 return Err(CommandError::usage(format!(
-                    "`{name}` is a preset; there is nothing of yours to remove."
+                    "`{name}` is a built-in preset and can't be removed."
                 )));
             }
             Err(actor_set::unknown_actor_error(

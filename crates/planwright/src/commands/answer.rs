@@ -1,24 +1,23 @@
-//! `planwright answer`.
+//! `planwright answer`: answers an agent's question and continues the plan.
 
 use crate::cli::App;
 use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached};
 use crate::error::CommandError;
 
-/// Answer the question a plan waits for.
+/// Answer the question a plan is waiting on
 #[derive(Debug, clap::Args)]
 pub struct AnswerArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// The answer.
+    /// Answer to the question
     text: String,
-    /// Leave the work to a worker instead of going on here.
+    /// Leave the work to a worker instead of continuing here
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Answers a question.
 pub fn run(args: &AnswerArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
     let done = app

@@ -1,7 +1,7 @@
-//! `planwright apply`.
+//! `planwright apply`: approves a result and lands it. Also used by `run` and `undo`.
 
 use lifecycle::LandingOutcome;
-use plan::how::LandingDestination;
+use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, ConstraintKind};
 use plan::{LandingOptions, PlanId, PlanStage};
@@ -16,55 +16,54 @@ use crate::invocation::quote_word;
 use crate::wire::UserMessage;
 use crate::{notify, ui};
 
-/// Sign a result and land it: exactly once, or not at all.
+/// Approve a result and land it, exactly once or not at all
 #[derive(Debug, clap::Args)]
 pub struct ApplyArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Do not ask.
+    /// Apply without asking for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
-    arrival: LandingArgs,
+    landing: LandingArgs,
     #[command(flatten)]
     conditions: ConditionArgs,
-    /// Only these paths; the rest becomes a plan of its own.
+    /// Land only these paths; the rest becomes a new plan
     #[arg(last = true, value_name = "PATHSPEC")]
     paths: Vec<String>,
 }
 
-/// How a result arrives.
+/// How a result lands; shared by `apply` and `approve`.
 #[derive(Debug, clap::Args)]
 pub struct LandingArgs {
-    /// commit (one commit on the branch; the default), branch NAME (on a new branch), or
-    /// uncommitted (in the working tree alone).
+    /// Land as one commit on the branch (commit, the default), on a new branch (branch NAME), or in the
+    /// working tree only (uncommitted)
     #[arg(long = "as", num_args = 1..=2, value_names = ["HOW", "NAME"])]
     shape: Vec<String>,
-    /// Keep the plan's own commit as a second parent.
+    /// Land as a merge commit, with the plan's own commit as second parent
     #[arg(long)]
     merge: bool,
-    /// Land it even if nothing changes.
+    /// Land even if nothing changes
     #[arg(long)]
     allow_empty: bool,
 }
 
 impl LandingArgs {
-    /// What was said, or what the repository wants.
+    /// Returns the flags as landing options; without `--as` and `--merge`, the given defaults.
     pub fn options_or(
         &self,
         default_options: &LandingOptions,
     ) -> Result<LandingOptions, CommandError> {
-        let given = self.parse_options()?;
+        let requested = self.parse_options()?;
         if self.shape.is_empty() && !self.merge {
             return Ok(LandingOptions {
-                allow_empty: given.allow_empty,
+                allow_empty: requested.allow_empty,
                 ..default_options.clone()
             });
         }
-        Ok(given)
+        Ok(requested)
     }
 
-    /// As the engine knows it.
     pub fn parse_options(&self) -> Result<LandingOptions, CommandError> {
         let words: Vec<&str> = self.shape.iter().map(String::as_str).collect();
         let shape = match words.as_slice() {
@@ -76,19 +75,19 @@ impl LandingArgs {
             }
             ["commit" | "uncommitted", other] => {
                 return Err(CommandError::usage(format!(
-                    "`{other}` after --as {}: write the plan before the flags.",
+                    "Unexpected `{other}` after --as {}. Put the plan before the flags.",
                     words[0]
                 )));
             }
             _ => {
                 return Err(CommandError::usage(format!(
-                    "`{}` is no way to land: use commit, branch NAME or uncommitted.",
+                    "Unknown --as value `{}`. Use commit, branch NAME or uncommitted.",
                     words.join(" ")
                 )));
             }
         };
         if self.merge && shape != LandingDestination::Commit {
-            return Err(CommandError::usage("--merge is for landing as a commit."));
+            return Err(CommandError::usage("--merge only works with --as commit."));
         }
         Ok(LandingOptions {
             shape,
@@ -99,48 +98,47 @@ impl LandingArgs {
     }
 }
 
-/// The name of a branch, which may be given in full.
+/// Accepts a short branch name or a full `refs/heads/…` name; returns the short one.
 fn parse_branch_name(name: &str) -> Result<String, CommandError> {
     match name.strip_prefix("refs/heads/") {
         Some(short) => Ok(short.to_owned()),
         None if name.starts_with("refs/") => Err(CommandError::usage(format!(
-            "`{name}` is not a branch: use --as branch NAME."
+            "`{name}` is not a branch. Use --as branch NAME."
         ))),
         None => Ok(name.to_owned()),
     }
 }
 
-/// Signs and lands.
 pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let call = args.conditions.apply_to(app.new_call());
     let row = app.lifecycle()?.get_plan(plan_id)?;
     let options = LandingOptions {
         paths: args.paths.clone(),
-        ..args.arrival.options_or(default_landing_options(&row))?
+        ..args.landing.options_or(default_landing_options(&row))?
     };
-    if !args.yes && needs_signature(&row) {
+    if !args.yes && needs_approval(&row) {
         confirm_landing(app, &row, "apply", &options.paths)?;
     }
     land_plan(app, plan_id, &options, &call)
 }
 
-/// How a result arrives if nothing is said: as `approve` signed it, or as its repository wants. What an earlier
-/// `apply` was asked for was for that one alone.
+/// Returns the landing options to use without flags: those of a valid `approve`, otherwise the
+/// repository's. Options of an earlier `apply` count only while that landing is prepared.
 pub fn default_landing_options(row: &PlanRow) -> &LandingOptions {
-    let signed = row.plan.valid_approval();
-    let signed = signed.filter(|approval| !approval.once || row.plan.is_prepared());
-    signed.map_or(&row.plan.ways.arrival, |approval| &approval.how)
+    let approval = row.plan.valid_approval();
+    let approval = approval.filter(|approval| !approval.once || row.plan.is_prepared());
+    approval.map_or(&row.plan.policy.landing, |approval| &approval.options)
 }
 
-/// Lands a plan and says what came of it.
+/// Approves and lands a plan, and describes the outcome.
 pub fn land_plan(
     app: &App,
     plan_id: PlanId,
     options: &LandingOptions,
     call: &lifecycle::Call,
 ) -> Result<CommandAnswer, CommandError> {
-    // Process numbers come again; with the moment, nobody else has had this name.
+    // Process ids are reused; the time makes the owner name unique.
     let moment = app.clock.now().0;
     let process = std::process::id();
     let owner = format!(
@@ -150,7 +148,7 @@ pub fn land_plan(
     let outcome = app
         .lifecycle()?
         .approve_and_land(plan_id, options, &owner, call)?;
-    // Whoever brought it in tells it.
+    // Only the process that landed the plan notifies; a follower or a repeated call does not.
     if let LandingOutcome::Landed {
         done,
         followed: false,
@@ -163,7 +161,7 @@ pub fn land_plan(
     describe_landing(app, outcome)
 }
 
-/// Shows what is about to land and asks; without a terminal nobody can be asked.
+/// Shows what is about to land and asks for confirmation. Fails if there is no terminal to ask on.
 pub fn confirm_landing(
     app: &App,
     row: &PlanRow,
@@ -174,22 +172,22 @@ pub fn confirm_landing(
     if !ui::can_ask_person(app.format) {
         return Err(CommandError::new(
             CommandExit::NeedsPerson,
-            "A person has to agree to this, and there is no terminal to ask at.",
+            "This needs confirmation, and there is no terminal to ask on.",
         )
-        .with_hint(format!("Look at it first: planwright diff {handle}"))
+        .with_hint(format!("Review the changes: planwright diff {handle}"))
         .with_hint(format!("planwright {verb} {handle} --yes")));
     }
     let summary = diff::summarize_changes(&app.lifecycle()?.view_changes(row.plan.id)?, paths)?;
     let targets: Vec<String> = row.plan.resources.iter().map(describe_target).collect();
     let targets = targets.join(", ");
-    let asks = match verb {
-        "undo" => format!("Take this back from {targets}?"),
+    let prompt = match verb {
+        "undo" => format!("Undo this on {targets}?"),
         _ => format!("Land this on {targets}?"),
     };
     let goal = ui::truncate_line(row.plan.goal.as_str(), 70);
     let question = format!(
         "{summary}{goal}
-{asks} [y/N] "
+{prompt} [y/N] "
     );
     let answer = ui::ask_person(&question).unwrap_or_default().to_lowercase();
     if matches!(answer.as_str(), "y" | "yes") {
@@ -197,13 +195,13 @@ pub fn confirm_landing(
     }
     Err(CommandError::new(
         CommandExit::NeedsPerson,
-        "Nothing was landed; the plan is as it was.",
+        "Nothing landed; the plan is unchanged.",
     )
     .with_hint(format!("planwright diff {handle}"))
     .with_hint(format!("planwright revise {handle} \"TEXT\"")))
 }
 
-/// Where a change lands, and in which project: a branch is called the same everywhere.
+/// Names the branch and its project, because branches of different projects often share a name.
 fn describe_target(resource: &plan::PlanResource) -> String {
     match resource.target.as_deref() {
         Some(target) => {
@@ -214,15 +212,15 @@ fn describe_target(resource: &plan::PlanResource) -> String {
     }
 }
 
-fn needs_signature(row: &PlanRow) -> bool {
-    let signing = match &row.plan.stage {
+fn needs_approval(row: &PlanRow) -> bool {
+    let can_approve = match &row.plan.stage {
         PlanStage::Apply(landing) => matches!(landing, ApplyState::Constrained(_)),
         PlanStage::Strategize(_) | PlanStage::Execute(_) => true,
     };
-    signing && row.plan.has_targets() && row.plan.result.is_some()
+    can_approve && row.plan.has_targets() && row.plan.result.is_some()
 }
 
-/// What came of a landing.
+/// Describes a landing: the answer if it landed, otherwise an error with the next command.
 pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAnswer, CommandError> {
     match outcome {
         LandingOutcome::Landed {
@@ -235,7 +233,7 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             let mut text = match done.plan.origin {
                 PlanOrigin::UndoOf(of) => {
                     let of = app.lifecycle()?.short_handle(of)?;
-                    format!("{} is taken back: {handle} ", ui::style_text(ui::BOLD, of))
+                    format!("Undid {}: {handle} ", ui::style_text(ui::BOLD, of))
                 }
                 PlanOrigin::Use | PlanOrigin::RestOf(_) => {
                     format!("{} ", ui::style_text(ui::BOLD, &handle))
@@ -251,29 +249,27 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             if done.repeated {
                 answer.messages.push(UserMessage {
                     level: "info",
-                    text: "It had been done before; nothing changed.".to_owned(),
+                    text: "Already done; nothing changed.".to_owned(),
                 });
             }
             for path in &kept {
                 answer.messages.push(UserMessage {
                     level: "warn",
-                    text: format!(
-                        "You saved {path} while it was being landed; your version was left as it is."
-                    ),
+                    text: format!("You saved {path} during the landing; your version was kept."),
                 });
             }
             if let Some(rest) = rest {
                 app.remember_plan(rest);
+                let rest = app.lifecycle()?.short_handle(rest)?;
                 answer.messages.push(UserMessage {
                     level: "warn",
-                    text: format!("What did not land is now plan {rest}."),
+                    text: format!("The rest is now plan {rest}."),
                 });
-                let rest = app.lifecycle()?.short_handle(rest)?;
                 answer = answer.with_hint(format!("planwright apply {rest}"));
             }
             let on_a_branch = done.plan.approval.as_ref();
             let on_a_branch = on_a_branch.is_some_and(|approval| {
-                matches!(approval.how.shape, LandingDestination::Branch(_))
+                matches!(approval.options.shape, LandingDestination::Branch(_))
             });
             if done.plan.has_targets() && !on_a_branch {
                 answer = answer.with_hint(format!("planwright undo {handle}"));
@@ -299,16 +295,16 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
     }
 }
 
-/// Why a landing that somebody else did came to nothing.
+/// Explains why a landing by another process ended without landing.
 fn not_landed_error(
     app: &App,
     done: &lifecycle::OperationOutcome,
 ) -> Result<CommandError, CommandError> {
     let handle = app.lifecycle()?.short_handle(done.plan.id)?;
     let message = match (done.plan.stage.failure(), done.plan.stage.ending()) {
-        (Some(failure), _) => format!("Nothing was landed: {}", failure.message),
-        (None, Some(ending)) => format!("Nothing was landed: {} cancelled it.", ending.by),
-        (None, None) => "Nothing was landed.".to_owned(),
+        (Some(failure), _) => format!("Nothing landed: {}", failure.message),
+        (None, Some(ending)) => format!("Nothing landed: {} cancelled the plan.", ending.by),
+        (None, None) => "Nothing landed.".to_owned(),
     };
     let mut error = CommandError::new(CommandExit::NotLanded, message);
     if done.plan.stage.failure().is_some() {
@@ -336,28 +332,29 @@ fn describe_landed(plan: &plan::Plan) -> String {
     places.join("; ")
 }
 
-/// The command that lands a plan in the way it was last asked for.
+/// Returns the `apply` command with the flags of the valid approval, as far as they differ from the
+/// repository's defaults.
 pub fn repeat_apply_command(plan: &plan::Plan, handle: &str) -> String {
     let mut command = format!("planwright apply {handle}");
-    let Some(how) = plan.valid_approval().map(|approval| &approval.how) else {
+    let Some(options) = plan.valid_approval().map(|approval| &approval.options) else {
         return command;
     };
-    let usual = &plan.ways.arrival;
-    if how.shape != usual.shape {
-        command.push_str(&match &how.shape {
+    let defaults = &plan.policy.landing;
+    if options.shape != defaults.shape {
+        command.push_str(&match &options.shape {
             LandingDestination::Commit => " --as commit".to_owned(),
             LandingDestination::Branch(name) => format!(" --as branch {}", quote_word(name)),
             LandingDestination::Uncommitted => " --as uncommitted".to_owned(),
         });
     }
-    if how.merge && !usual.merge {
+    if options.merge && !defaults.merge {
         command.push_str(" --merge");
     }
-    if how.allow_empty {
+    if options.allow_empty {
         command.push_str(" --allow-empty");
     }
-    if !how.paths.is_empty() {
-        let paths: Vec<String> = how.paths.iter().map(|path| quote_word(path)).collect();
+    if !options.paths.is_empty() {
+        let paths: Vec<String> = options.paths.iter().map(|path| quote_word(path)).collect();
         command.push_str(&format!(" -- {}", paths.join(" ")));
     }
     command
@@ -371,10 +368,10 @@ fn constrained_error(
     let PlanStage::Apply(ApplyState::Constrained(constraint)) = &done.plan.stage else {
         return Ok(CommandError::new(
             CommandExit::Conflict,
-            "It cannot land as it is.",
+            "Can't land this result.",
         ));
     };
-    let mut message = format!("Nothing was landed: {}.", constraint.message.as_str());
+    let mut message = format!("Nothing landed: {}.", constraint.message.as_str());
     for path in constraint.paths.iter().take(20) {
         message.push_str(&format!("\n  {path}"));
     }
@@ -393,16 +390,16 @@ fn constrained_error(
             vec![format!("planwright cancel {handle}")]
         }
         ConstraintKind::Conflict => vec![format!(
-            "Have it solved on top of the target: planwright revise {handle} \"TEXT\""
+            "Have the agent resolve it: planwright revise {handle} \"TEXT\""
         )],
         ConstraintKind::LocalEdits => {
             let mut hints = vec![
-                "Commit or stash these paths; edits elsewhere are no problem.".to_owned(),
+                "Commit or stash these paths. Edits elsewhere are fine.".to_owned(),
                 repeat_apply_command(&done.plan, handle),
             ];
             if done.plan.resources.iter().any(|one| one.target.is_some()) {
                 let aside = format!("planwright apply {handle} --as branch NAME");
-                hints.push(format!("Leave your files alone: {aside}"));
+                hints.push(format!("Or land on a new branch: {aside}"));
             }
             hints
         }
@@ -412,7 +409,7 @@ fn constrained_error(
         ],
         ConstraintKind::ApprovalVoid => {
             vec![format!(
-                "Sign it again as it can be: planwright apply {handle}"
+                "Approve the current result: planwright apply {handle}"
             )]
         }
         ConstraintKind::Gate => vec![format!("planwright why {handle}")],

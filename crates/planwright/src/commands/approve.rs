@@ -1,4 +1,4 @@
-//! `planwright approve`.
+//! `planwright approve`: approves a result, or answers an `ask` rule, without landing.
 
 use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
@@ -8,24 +8,23 @@ use crate::commands::apply::LandingArgs;
 use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
-/// Sign the result of a plan, or answer a rule that asks; lands nothing by itself.
+/// Approve a result without landing it, or answer an ask rule
 #[derive(Debug, clap::Args)]
 pub struct ApproveArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Say that this rule, which asks, holds; nothing else is signed.
+    /// Confirm this ask rule instead of approving the result
     #[arg(long, value_name = "NAME")]
     rule: Option<RuleName>,
-    /// Say that it does not, and why.
+    /// Reject the rule, with a reason
     #[arg(long, value_name = "REASON", requires = "rule")]
     reject: Option<String>,
     #[command(flatten)]
-    arrival: LandingArgs,
+    landing: LandingArgs,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Signs the result.
 pub fn run(args: &ApproveArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
     let plan_id = app.resolve_plan(&args.id)?;
@@ -40,7 +39,7 @@ pub fn run(args: &ApproveArgs, app: &App) -> Result<CommandAnswer, CommandError>
         return answer_for_move(app, &done);
     }
     let row = app.lifecycle()?.get_plan(plan_id)?;
-    let options = args.arrival.options_or(&row.plan.ways.arrival)?;
+    let options = args.landing.options_or(&row.plan.policy.landing)?;
     let done = app.lifecycle()?.approve_result(plan_id, &options, &call)?;
     answer_for_move(app, &done)
 }

@@ -1,22 +1,21 @@
-//! `planwright cancel`.
+//! `planwright cancel`: ends a plan without landing it.
 
 use crate::cli::App;
 use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
-/// End a plan without landing anything.
+/// Cancel a plan without landing anything
 #[derive(Debug, clap::Args)]
 pub struct CancelArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Why.
+    /// Reason, recorded in the plan's log
     #[arg(long, short)]
     reason: Option<String>,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Ends a plan.
 pub fn run(args: &CancelArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
     let done =

@@ -1,4 +1,4 @@
-//! `planwright completions`.
+//! `planwright completions`: prints shell completions.
 
 use clap::CommandFactory;
 use serde_json::json;
@@ -7,14 +7,13 @@ use crate::cli::{App, Cli};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 
-/// Print the completion script of a shell.
+/// Print shell completions
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell to generate completions for
     shell: clap_complete::Shell,
 }
 
-/// Prints the script.
 pub fn run(args: &CompletionsArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "planwright", &mut script);

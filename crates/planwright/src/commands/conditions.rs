@@ -1,23 +1,21 @@
-//! Conditions every write can be given.
+//! Flags that every writing command takes: the expected version and the idempotency key.
 
 use clap::Args;
 use lifecycle::Call;
 use plan::PlanVersion;
 
-/// When to do it, and how to repeat it.
 #[derive(Debug, Args)]
 pub struct ConditionArgs {
-    /// Only if the plan is at this version.
+    /// Fail unless the plan is at this version
     #[arg(long, value_name = "V")]
     if_version: Option<u64>,
 
-    /// Repeating it with the same key does nothing twice and gives the same answer.
+    /// Run at most once per key; repeating returns the first answer
     #[arg(long, value_name = "KEY", value_parser = parse_idempotency_key)]
     idempotency_key: Option<String>,
 }
 
 impl ConditionArgs {
-    /// A call under these conditions.
     pub fn apply_to(&self, mut call: Call) -> Call {
         if let Some(version) = self.if_version {
             call = call.if_version(PlanVersion(version));
@@ -29,7 +27,7 @@ impl ConditionArgs {
     }
 }
 
-/// A key people can print and every store can keep.
+/// Accepts 1 to 200 bytes without control characters.
 pub fn parse_idempotency_key(text: &str) -> Result<String, String> {
     if (1..=200).contains(&text.len()) && !text.chars().any(char::is_control) {
         Ok(text.to_owned())

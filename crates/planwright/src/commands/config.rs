@@ -1,4 +1,4 @@
-//! `planwright config`.
+//! `planwright config`: reads and changes the user's settings.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -9,36 +9,35 @@ use crate::error::CommandError;
 use crate::settings::{SETTING_KEYS, Setting, SettingKey, SettingRemoval};
 use crate::ui;
 
-/// Settings of this user.
+/// Show and change your settings
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Show one setting.
+    /// Print one setting
     Get {
         #[arg(help = keys_help())]
         key: String,
     },
-    /// Change one setting in the user's file.
+    /// Change a setting in your config file
     Set {
         #[arg(help = keys_help())]
         key: String,
-        /// Its new value.
+        /// New value
         value: String,
     },
-    /// Take one setting out of the user's file.
+    /// Remove a setting from your config file
     Unset {
         #[arg(help = keys_help())]
         key: String,
     },
-    /// Show all settings.
+    /// List all settings
     List {
-        /// Also say where each was said.
+        /// Also show where each value comes from
         #[arg(long)]
         show_origin: bool,
     },
 }
 
 impl ConfigCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Get { key } => {
@@ -62,7 +61,6 @@ impl ConfigCommand {
     }
 }
 
-/// What can be set, for whoever asks how.
 fn keys_help() -> String {
     let keys: Vec<&str> = SETTING_KEYS.iter().map(|key| key.as_str()).collect();
     format!("One of {}", keys.join(", "))
@@ -109,7 +107,7 @@ fn setting_view(setting: &Setting) -> serde_json::Value {
     })
 }
 
-/// The value without a password.
+/// Returns the value; removes the password if it is a URL.
 fn redact_password(setting: &Setting) -> String {
     let value = setting.value.clone().unwrap_or_default();
     let Some((scheme, rest)) = value.split_once("://") else {

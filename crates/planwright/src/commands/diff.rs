@@ -1,4 +1,4 @@
-//! `planwright diff`.
+//! `planwright diff`: shows a plan's changes.
 
 use std::io::{IsTerminal, Write};
 use std::process::Stdio;
@@ -13,33 +13,32 @@ use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::ui;
 
-/// Show what a plan changed: handed in, landed, or as it stands while somebody works.
+/// Show what a plan changed, even while an agent is working
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// A histogram of changed lines.
+    /// Show a summary of changed lines per file
     #[arg(long, conflicts_with_all = ["name_only", "patch"])]
     stat: bool,
-    /// The paths alone.
+    /// Show only the names of changed files
     #[arg(long, conflicts_with = "patch")]
     name_only: bool,
-    /// Line by line; the default.
+    /// Show the full diff (default)
     #[arg(long)]
     patch: bool,
-    /// Only these paths.
+    /// Show only these paths
     #[arg(last = true, value_name = "PATHSPEC")]
     paths: Vec<String>,
 }
 
-/// Shows it.
 pub fn run(args: &DiffArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
     let diffs = lifecycle.view_changes(plan_id)?;
     if diffs.is_empty() {
-        let text = "There is nothing to compare: the plan works on no repository, or nobody has \
-                    begun to work on it.\n";
+        let text =
+            "Nothing to compare: the plan has no repository, or work on it has not started.\n";
         return Ok(CommandAnswer::new(
             json!({ "plan_id": plan_id, "resources": [] }),
             text,
@@ -59,7 +58,7 @@ pub fn run(args: &DiffArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(CommandAnswer::new(json!(null), String::new()))
 }
 
-/// Shows a plan's changes line by line.
+/// Shows a plan's full diff on standard output.
 pub fn show_patch(app: &App, plan_id: plan::PlanId) -> Result<(), CommandError> {
     show_changes(
         &app.lifecycle()?.view_changes(plan_id)?,
@@ -68,8 +67,8 @@ pub fn show_patch(app: &App, plan_id: plan::PlanId) -> Result<(), CommandError> 
     )
 }
 
-/// What goes to a program stays as it is, byte for byte, so that it can be applied; a person sees what is
-/// in it.
+/// Writes diffs to standard output: for a terminal with colours and escaped control characters, otherwise
+/// byte for byte, so that `git apply` accepts them.
 fn show_changes(
     diffs: &[ResourceChanges],
     shape: DiffFormat,
@@ -98,7 +97,7 @@ fn show_changes(
     Ok(())
 }
 
-/// What became of ignored files, for people: nothing if there are none.
+/// Lists ignored files that were added, withheld or left out; empty if there are none.
 pub fn describe_ignored(paths: &IgnoredPaths) -> String {
     let mut text = String::new();
     let IgnoredPaths {
@@ -116,14 +115,14 @@ pub fn describe_ignored(paths: &IgnoredPaths) -> String {
     add_note(forced, "Ignored by git, added by the agent", ui::WARN);
     add_note(
         withheld,
-        "Not captured, because it was there before the agent began",
+        "Not captured, because it existed before the agent started",
         ui::WARN,
     );
     add_note(left_out, "Ignored by git and left out", ui::DIM);
     text
 }
 
-/// Through a pager where there is one.
+/// Shows a diff on the terminal; full diffs go through git's pager.
 fn show_on_terminal(
     diff: &ResourceChanges,
     shape: DiffFormat,
@@ -142,9 +141,9 @@ fn show_on_terminal(
         true => anstream::adapter::strip_str(&shown).to_string(),
         false => shown,
     };
-    let in_a_pager = shape == DiffFormat::Patch && diff.comparison.show_in_pager(shown.as_bytes());
-    if !in_a_pager {
-        // A reader that went away is no error of ours.
+    let in_pager = shape == DiffFormat::Patch && diff.comparison.show_in_pager(shown.as_bytes());
+    if !in_pager {
+        // A closed standard output is not an error.
         let _ = write!(anstream::stdout().lock(), "{shown}");
     }
     Ok(())
@@ -187,7 +186,7 @@ fn changes_as_json(
     ))
 }
 
-/// One line on what changed, for people.
+/// Returns the diffstat and the notes on ignored files.
 pub fn summarize_changes(
     diffs: &[ResourceChanges],
     paths: &[String],

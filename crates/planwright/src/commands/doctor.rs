@@ -1,4 +1,4 @@
-//! `planwright doctor`.
+//! `planwright doctor`: checks the home directory, git, agents and store, and repairs what a crash left.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{actor_set, settings, ui};
 
-/// Check that everything Planwright needs is well.
+/// Check that Planwright can work here, and repair what crashes left
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// Mend what can be mended: migrate the store, take back expired leases, finish landings and
-    /// remove what landed plans left.
+    /// Migrate the store, reclaim expired leases, finish interrupted landings and remove leftovers of
+    /// landed plans
     #[arg(long)]
     fix: bool,
 }
@@ -27,7 +27,6 @@ struct DoctorFinding {
     hint: Option<String>,
 }
 
-/// Looks at home, settings and store.
 pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let mut findings = vec![check_home(app)];
     let mut fixed = Vec::new();
@@ -59,13 +58,13 @@ pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     for done in &fixed {
         text.push_str(&format!("{}  {done}\n", ui::style_text(ui::GOOD, "fixed")));
     }
-    let well = findings.iter().all(|finding| finding.ok);
+    let all_ok = findings.iter().all(|finding| finding.ok);
     let views: Vec<Value> = findings
         .iter()
         .map(|finding| json!({ "check": finding.name, "ok": finding.ok, "says": finding.message }))
         .collect();
     let mut answer = CommandAnswer::new(json!({ "checks": views, "fixed": fixed }), text);
-    answer.exit = if well {
+    answer.exit = if all_ok {
         CommandExit::Ok
     } else {
         CommandExit::Error
@@ -78,7 +77,7 @@ pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> 
 
 fn check_home(app: &App) -> DoctorFinding {
     let path = &app.settings.home;
-    let (good, says) = match std::fs::metadata(path) {
+    let (ok, message) = match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => (true, format!("{}", path.display())),
         Ok(_) => (false, format!("{} is not a directory", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -86,21 +85,20 @@ fn check_home(app: &App) -> DoctorFinding {
         }
         Err(error) => (false, format!("{}: {error}", path.display())),
     };
-    let hint = (!good).then(|| "Set PLANWRIGHT_HOME to a directory of your own.".to_owned());
+    let hint = (!ok).then(|| "Set PLANWRIGHT_HOME to a directory you own.".to_owned());
     DoctorFinding {
         name: "home",
-        ok: good,
-        message: says,
+        ok,
+        message,
         hint,
     }
 }
 
-/// Less than this is too little to work with.
 const MIN_FREE_BYTES: u64 = 32 << 20;
 
-/// Is there room for sandboxes, results and, unless it is elsewhere, the store?
+/// Checks the free space for sandboxes, results and a local store.
 fn check_free_space(path: &Path, free: std::io::Result<u64>) -> DoctorFinding {
-    let (good, says) = match free {
+    let (ok, message) = match free {
         Ok(free) => {
             let place = path.display();
             let mebibytes = free >> 20;
@@ -113,9 +111,9 @@ fn check_free_space(path: &Path, free: std::io::Result<u64>) -> DoctorFinding {
     };
     DoctorFinding {
         name: "room",
-        ok: good,
-        message: says,
-        hint: (!good).then(|| "Free space: planwright sandbox clean".to_owned()),
+        ok,
+        message,
+        hint: (!ok).then(|| "Free space: planwright sandbox clean".to_owned()),
     }
 }
 
@@ -128,52 +126,52 @@ fn fix_problems(app: &App) -> Result<Vec<String>, CommandError> {
             "migrated the store from schema {before} to {after}"
         ));
     }
-    let repairs = lifecycle.find_crash_remnants()?;
-    for (number, what) in repairs.iter().enumerate() {
+    let remnants = lifecycle.find_crash_remnants()?;
+    for (number, remnant) in remnants.iter().enumerate() {
         let owner = format!("doctor {}-{number}", std::process::id());
-        let outcome = lifecycle.recover_remnant(what, &owner, &app.new_call())?;
-        fixed.push(match what {
+        let outcome = lifecycle.recover_remnant(remnant, &owner, &app.new_call())?;
+        fixed.push(match remnant {
             CrashRemnant::UnfinishedLanding(plan) => match outcome {
                 Some(LandingOutcome::NeedsAnswer(_)) => {
-                    format!("asked what is to become of plan {plan}")
+                    format!("asked how to continue plan {plan}")
                 }
                 Some(LandingOutcome::NotLanded(_)) => {
-                    format!("settled plan {plan}: it did not land")
+                    format!("closed plan {plan}: it did not land")
                 }
                 Some(LandingOutcome::Constrained(_)) => {
-                    format!("took back the landing of plan {plan}")
+                    format!("withdrew the landing of plan {plan}")
                 }
                 Some(LandingOutcome::Landed { .. }) | None => {
                     format!("finished the landing of plan {plan}")
                 }
             },
             CrashRemnant::LeftoverSandboxes(plan) => {
-                format!("removed what plan {plan} left after landing")
+                format!("removed leftovers of landed plan {plan}")
             }
         });
     }
     for plan in lifecycle.reclaim_expired_leases(100, &app.new_call())? {
-        fixed.push(format!("took back the expired lease of plan {}", plan.id));
+        fixed.push(format!("reclaimed the expired lease of plan {}", plan.id));
     }
     Ok(fixed)
 }
 
-/// Is git there, and new enough?
+/// Checks that git is installed and new enough.
 fn check_git() -> DoctorFinding {
-    let (good, says) = match sandbox::git_version(&settings::read_git_env()) {
+    let (ok, message) = match sandbox::git_version(&settings::read_git_env()) {
         Ok(version) => (true, format!("git {version}")),
         Err(error) => (false, error.to_string()),
     };
     let needed = sandbox::minimum_git_version();
     DoctorFinding {
         name: "git",
-        ok: good,
-        message: says,
-        hint: (!good).then(|| format!("Install git {needed} or later, on the PATH.")),
+        ok,
+        message,
+        hint: (!ok).then(|| format!("Install git {needed} or later and put it on your PATH.")),
     }
 }
 
-/// Which of the well-known agents are installed? None is no defect: any command can be one.
+/// Lists the installed presets. Having none is fine: any command can be an agent.
 fn check_agents() -> DoctorFinding {
     let found = actor_set::installed_presets();
     let names: Vec<String> = found.iter().map(|(one, _)| one.name.to_string()).collect();
@@ -181,7 +179,7 @@ fn check_agents() -> DoctorFinding {
         name: "agents",
         ok: true,
         message: if names.is_empty() {
-            "none that are known; any command can be one".to_owned()
+            "no known agent found; any command can be one".to_owned()
         } else {
             names.join(", ")
         },
@@ -199,7 +197,7 @@ fn check_isolation() -> DoctorFinding {
     }
 }
 
-/// What crashes left of landings. Without a store there was none.
+/// Reports landings that a crash interrupted. Returns `None` if there is no store yet.
 fn check_landings(app: &App) -> Option<DoctorFinding> {
     let lifecycle = app.lifecycle().ok()?;
     lifecycle.store().read_info().ok()?.schema_version?;
@@ -208,25 +206,25 @@ fn check_landings(app: &App) -> Option<DoctorFinding> {
         .iter()
         .filter(|one| matches!(one, CrashRemnant::UnfinishedLanding(_)))
         .count();
-    let (good, says) = if landings > 0 {
+    let (ok, message) = if landings > 0 {
         let count = ui::pluralize(landings as u64, "landing");
         (false, format!("{count} left unfinished by a crash"))
     } else if found.is_empty() {
         (true, "nothing left over".to_owned())
     } else {
         let count = ui::pluralize(found.len() as u64, "landed plan");
-        (true, format!("{count} with remains to be removed"))
+        (true, format!("{count} with leftovers to remove"))
     };
     Some(DoctorFinding {
         name: "landings",
-        ok: good,
-        message: says,
+        ok,
+        message,
         hint: (!found.is_empty()).then(|| "planwright doctor --fix".to_owned()),
     })
 }
 
 fn check_store(app: &App) -> Vec<DoctorFinding> {
-    let bad = |error: CommandError| DoctorFinding {
+    let failed = |error: CommandError| DoctorFinding {
         name: "store",
         ok: false,
         message: error.message,
@@ -234,12 +232,12 @@ fn check_store(app: &App) -> Vec<DoctorFinding> {
     };
     let lifecycle = match app.lifecycle() {
         Ok(lifecycle) => lifecycle,
-        Err(error) => return vec![bad(error)],
+        Err(error) => return vec![failed(error)],
     };
     let store = lifecycle.store();
     let info = match store.read_info() {
         Ok(info) => info,
-        Err(error) => return vec![bad(error.into())],
+        Err(error) => return vec![failed(error.into())],
     };
     let Some(schema) = info.schema_version else {
         let message = format!("{} ({}) does not exist yet", info.place, info.kind);
@@ -251,9 +249,9 @@ fn check_store(app: &App) -> Vec<DoctorFinding> {
             hint,
         }];
     };
-    // What cannot be read is not well, whatever its files are like.
+    // A store that cannot be read fails the check even if its files are intact.
     if let Err(error) = store.list_expired_leases(1) {
-        return vec![bad(error.into())];
+        return vec![failed(error.into())];
     }
     let mut findings = vec![DoctorFinding {
         name: "store",
@@ -276,7 +274,7 @@ fn check_store(app: &App) -> Vec<DoctorFinding> {
             message: problems.join("; "),
             hint: Some("planwright store verify".to_owned()),
         }),
-        Err(error) => findings.push(bad(error.into())),
+        Err(error) => findings.push(failed(error.into())),
     }
     match store.list_expired_leases(100) {
         Ok(expired) => findings.push(DoctorFinding {
@@ -285,7 +283,7 @@ fn check_store(app: &App) -> Vec<DoctorFinding> {
             message: format!("{} expired", expired.len()),
             hint: (!expired.is_empty()).then(|| "planwright doctor --fix".to_owned()),
         }),
-        Err(error) => findings.push(bad(error.into())),
+        Err(error) => findings.push(failed(error.into())),
     }
     findings
 }
@@ -295,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_is_nearly_full_is_not_well() {
+    fn a_nearly_full_disk_fails_the_check() {
         let found = |free| check_free_space(Path::new("/home/ada"), Ok(free));
         assert!(found(MIN_FREE_BYTES).ok);
         let full = found(MIN_FREE_BYTES - 1);

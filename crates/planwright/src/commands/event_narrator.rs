@@ -1,8 +1,8 @@
-//! What happened to a plan, as people tell it: who, and what they did.
+//! Turns a plan's events into sentences for `planwright log`: when, who, what.
 
 use plan::decision::DecisionNode;
 use plan::event::PlanCreated;
-use plan::how::LandingDestination;
+use plan::landing_options::LandingDestination;
 use plan::judgement::{RuleCounts, RuleOutcome};
 use plan::plan::PlanOrigin;
 use plan::stage::{RefMove, ResultContent};
@@ -10,10 +10,10 @@ use plan::{Caller, Event, LandingOptions, Phase, RecordedEvent, Timestamp};
 
 use crate::ui;
 
-/// How much of a text is told.
+/// Width of goals, reasons and reports inside a line.
 const MAX_TEXT_WIDTH: usize = 100;
 
-/// Tells one event after the other; what came before is known to it.
+/// Describes events in order. Remembers landing options and ref moves for the events that follow.
 #[derive(Default)]
 pub struct EventNarrator {
     landing_options: LandingOptions,
@@ -21,24 +21,24 @@ pub struct EventNarrator {
 }
 
 impl EventNarrator {
-    /// An event in a line: when, who, and what they did. Of what nobody asks about, nothing.
+    /// Describes an event in one line; empty for events that are not worth a line.
     pub fn narrate_line(&mut self, recorded: &RecordedEvent) -> String {
-        let Some(did) = self.describe_event(&recorded.event) else {
+        let Some(description) = self.describe_event(&recorded.event) else {
             return String::new();
         };
         format!(
             "{}  {} {}\n",
             ui::style_text(ui::DIM, format_timestamp(recorded.at)),
             ui::style_text(ui::BOLD, ui::truncate_line(&caller_name(&recorded.by), 40)),
-            ui::truncate_line(&did, 300)
+            ui::truncate_line(&description, 300)
         )
     }
 
-    /// Of an event about a landing, where to, what, and how.
+    /// Describes an event about a landing: target, commits and form. `None` for other events.
     pub fn describe_landing_event(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::Approved { how, .. } => {
-                self.landing_options = how.clone();
+            Event::Approved { options, .. } => {
+                self.landing_options = options.clone();
                 None
             }
             Event::ApplyPrepared { intent, .. } if !intent.moves.is_empty() => {
@@ -46,14 +46,14 @@ impl EventNarrator {
                 Some(describe_moves(&self.ref_moves, describe_planned_move))
             }
             Event::Landed { .. } if !self.ref_moves.is_empty() => {
-                let way = match &self.landing_options.shape {
+                let form = match &self.landing_options.shape {
                     LandingDestination::Commit if self.landing_options.merge => "as a merge commit",
                     LandingDestination::Commit => "as one commit",
                     LandingDestination::Branch(_) => "as a branch",
                     LandingDestination::Uncommitted => "uncommitted",
                 };
                 Some(format!(
-                    "{way}: {}",
+                    "{form}: {}",
                     describe_moves(&self.ref_moves, describe_done_move)
                 ))
             }
@@ -67,27 +67,29 @@ impl EventNarrator {
             Event::Created(created) => describe_created(created),
             Event::GateHeld { counts, .. } if *counts == RuleCounts::default() => return None,
             Event::GateHeld { gate, counts, .. } => {
-                format!("found the {gate} gate open: {}", describe_counts(counts))
+                format!("passed the {gate} gate: {}", describe_counts(counts))
             }
             Event::Claimed { phase, .. } => describe_claim(*phase).to_owned(),
-            Event::BasesRecorded { .. } => "made the sandbox ready".to_owned(),
+            Event::BasesRecorded { .. } => "prepared the sandbox".to_owned(),
             Event::DecisionsRecorded { decisions } => describe_decisions(decisions)?,
-            Event::StrategizeCompleted { .. } => "handed in the strategy".to_owned(),
-            Event::ExecuteEntered { .. } => "let it go on to execute".to_owned(),
+            Event::StrategizeCompleted { .. } => "submitted the strategy".to_owned(),
+            Event::ExecuteEntered { .. } => "moved it to execute".to_owned(),
             Event::ChangesetSealed { entries, .. } => {
-                format!("handed in {}", ui::pluralize(*entries, "change"))
+                format!("submitted {}", ui::pluralize(*entries, "change"))
             }
             Event::ExecuteCompleted { result, .. } => describe_result(result),
             Event::Approved { by_profile, .. } => match by_profile {
-                Some(profile) => format!("approved the result by profile {profile}"),
+                Some(profile) => format!("approved the result under profile {profile}"),
                 None => "approved the result".to_owned(),
             },
-            Event::ApplyEntered { .. } => "let it go on to landing".to_owned(),
-            Event::ApplyPrepared { .. } => append_detail("is about to land it", landing.as_deref()),
-            Event::ApplyWithdrawn { .. } => "did not land it; nothing was changed".to_owned(),
+            Event::ApplyEntered { .. } => "moved it to apply".to_owned(),
+            Event::ApplyPrepared { .. } => {
+                append_detail("prepared the landing", landing.as_deref())
+            }
+            Event::ApplyWithdrawn { .. } => "withdrew the landing; nothing changed".to_owned(),
             Event::Landed { .. } => match landing {
                 Some(landing) => format!("landed it {landing}"),
-                None => "ended it: done".to_owned(),
+                None => "finished it".to_owned(),
             },
             Event::Constrained { constraint } => {
                 append_detail("could not land it", Some(constraint.message.as_str()))
@@ -100,13 +102,13 @@ impl EventNarrator {
                 )
             }
             Event::RetryScheduled { retry_at } => {
-                format!("will try again at {}", format_timestamp(*retry_at))
+                format!("will retry at {}", format_timestamp(*retry_at))
             }
-            Event::Retried { fresh: true, .. } => "asked for another try from scratch".to_owned(),
-            Event::Retried { .. } => "asked for another try".to_owned(),
+            Event::Retried { fresh: true, .. } => "requested a retry from scratch".to_owned(),
+            Event::Retried { .. } => "requested a retry".to_owned(),
             Event::Asked { question } => append_detail("asks", Some(question.text.as_str())),
             Event::Answered { answer, .. } => append_detail("answered", Some(answer.as_str())),
-            Event::QuestionExpired => "waited in vain for an answer".to_owned(),
+            Event::QuestionExpired => "got no answer in time".to_owned(),
             Event::Revised {
                 to,
                 feedback,
@@ -118,27 +120,26 @@ impl EventNarrator {
                     0 => String::new(),
                     files => format!(" without {}", ui::pluralize(files, "file")),
                 };
-                let by_itself = match automatic {
-                    true => ": its rules are not met",
+                let cause = match automatic {
+                    true => ": rules failed",
                     false => "",
                 };
-                let sent = format!("sent it back to {to}{dropping}{by_itself}");
+                let sent = format!("sent it back to {to}{dropping}{cause}");
                 append_detail(&sent, Some(feedback.as_str()))
             }
             Event::Reverted { reason, .. } => {
                 append_detail("sent it back to strategize", Some(reason.as_str()))
             }
-            Event::Released { .. } => "gave it back".to_owned(),
+            Event::Released { .. } => "released it".to_owned(),
             Event::Reclaimed { owner, .. } => format!("took it over from {owner}"),
             Event::Waived { rule, reason } => {
-                append_detail(&format!("set rule {rule} aside"), Some(reason.as_str()))
+                append_detail(&format!("waived rule {rule}"), Some(reason.as_str()))
             }
             Event::RuledOn { rule, outcome, .. } => match outcome {
-                RuleOutcome::Held => format!("said that rule {rule} holds"),
-                RuleOutcome::Failed(reason) => append_detail(
-                    &format!("said that rule {rule} does not hold"),
-                    Some(reason),
-                ),
+                RuleOutcome::Held => format!("confirmed rule {rule}"),
+                RuleOutcome::Failed(reason) => {
+                    append_detail(&format!("rejected rule {rule}"), Some(reason))
+                }
                 RuleOutcome::Open(_) => format!("left rule {rule} open"),
             },
             Event::Cancelled { reason, .. } => append_detail(
@@ -149,7 +150,7 @@ impl EventNarrator {
     }
 }
 
-/// Who did it, without the number of their process.
+/// Returns the caller's name without process id and time.
 fn caller_name(by: &Caller) -> String {
     let name = match by {
         Caller::Person(name) | Caller::Worker(name) => name,
@@ -158,33 +159,33 @@ fn caller_name(by: &Caller) -> String {
         .split_once(" (")
         .map_or(name.as_str(), |(name, _)| name);
     match name.split_once('-') {
-        // A worker is called by the number of its process and the moment.
+        // Workers are named `worker PID-TIME`; the time is only there to make the name unique.
         Some((worker, _)) if worker.starts_with("worker ") => worker.to_owned(),
         _ => name.to_owned(),
     }
 }
 
-/// A moment as it is read; nobody reads microseconds.
-fn format_timestamp(at: Timestamp) -> String {
-    let written = at.to_string();
-    match written.get(..19) {
+/// Formats a time to the second, in UTC.
+pub(super) fn format_timestamp(at: Timestamp) -> String {
+    let text = at.to_string();
+    match text.get(..19) {
         Some(seconds) => format!("{}Z", seconds.replace('T', " ")),
-        None => written,
+        None => text,
     }
 }
 
-fn append_detail(did: &str, what: Option<&str>) -> String {
-    match what {
-        Some(what) => format!("{did}: {}", ui::truncate_line(what, MAX_TEXT_WIDTH)),
-        None => did.to_owned(),
+fn append_detail(action: &str, detail: Option<&str>) -> String {
+    match detail {
+        Some(detail) => format!("{action}: {}", ui::truncate_line(detail, MAX_TEXT_WIDTH)),
+        None => action.to_owned(),
     }
 }
 
 fn describe_created(created: &PlanCreated) -> String {
     let plan = match created.origin {
-        PlanOrigin::Use => "made the plan".to_owned(),
-        PlanOrigin::UndoOf(of) => format!("made the plan to take back {of}"),
-        PlanOrigin::RestOf(of) => format!("made the plan of what was left of {of}"),
+        PlanOrigin::Use => "created the plan".to_owned(),
+        PlanOrigin::UndoOf(of) => format!("created the plan to undo {of}"),
+        PlanOrigin::RestOf(of) => format!("created the plan with the rest of {of}"),
     };
     let goal = created.goal.as_str();
     append_detail(&plan, Some(goal.strip_prefix("Undo: ").unwrap_or(goal)))
@@ -192,13 +193,13 @@ fn describe_created(created: &PlanCreated) -> String {
 
 fn describe_claim(phase: Phase) -> &'static str {
     match phase {
-        Phase::Strategize => "began to strategize",
-        Phase::Execute => "began to work",
-        Phase::Apply => "began to land it",
+        Phase::Strategize => "started to strategize",
+        Phase::Execute => "started to work",
+        Phase::Apply => "started to land it",
     }
 }
 
-/// What an actor decided; what the engine writes down beside it was told already.
+/// Describes decisions by agents. Leaves out those the engine records, which other events already describe.
 fn describe_decisions(decisions: &[DecisionNode]) -> Option<String> {
     let choices: Vec<String> = decisions
         .iter()
@@ -210,19 +211,19 @@ fn describe_decisions(decisions: &[DecisionNode]) -> Option<String> {
 
 fn describe_result(result: &ResultContent) -> String {
     let report = result.report.as_ref().map(plan::ErasableText::as_str);
-    append_detail("handed in the result", report)
+    append_detail("submitted the result", report)
 }
 
-/// How the rules of an open gate came out.
+/// Counts the rules of a gate that was passed, by outcome.
 fn describe_counts(counts: &RuleCounts) -> String {
     let parts = [
-        (counts.held, "kept"),
+        (counts.held, "held"),
         (counts.waived, "waived"),
-        (counts.advised, "only advice and not kept"),
+        (counts.advised, "failed (advisory)"),
     ];
     let parts = parts.into_iter().filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts
-        .map(|(number, how)| format!("{} {how}", ui::pluralize(number, "rule")))
+        .map(|(number, outcome)| format!("{} {outcome}", ui::pluralize(number, "rule")))
         .collect();
     parts.join(", ")
 }
@@ -252,7 +253,7 @@ fn describe_done_move(step: &RefMove) -> String {
     format!("{}: {target}, {}", step.resource, short_commit(&step.new))
 }
 
-/// The branch that moves; nothing if it is the working tree alone.
+/// The branch that moves; `None` if only the working tree changes.
 fn moved_branch(step: &RefMove) -> Option<&str> {
     step.target.strip_prefix("refs/heads/")
 }

@@ -1,4 +1,4 @@
-//! `planwright help`.
+//! `planwright help`: explains a command or a topic.
 
 use clap::CommandFactory;
 use serde_json::json;
@@ -9,14 +9,13 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
 
-/// Explain a command, or a topic: agents, exit-codes.
+/// Explain a command or a topic (agents, exit-codes)
 #[derive(Debug, clap::Args)]
 pub struct HelpArgs {
-    /// The words of the command, or the topic.
+    /// Command or topic
     words: Vec<String>,
 }
 
-/// Explains.
 pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     match args.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["exit-codes"] => return Ok(describe_exit_codes()),
@@ -34,7 +33,7 @@ pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     for word in &args.words {
         current = current.find_subcommand_mut(word).ok_or_else(|| {
             let word = word.chars().take(60).collect::<String>();
-            CommandError::usage(format!("There is no command or topic `{word}`."))
+            CommandError::usage(format!("Unknown command or topic `{word}`."))
                 .with_hint("planwright help")
         })?;
     }

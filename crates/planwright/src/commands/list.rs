@@ -1,4 +1,4 @@
-//! `planwright list`.
+//! `planwright list`: lists plans, page by page.
 
 use plan::ledger::BudgetUnit;
 use plan::plan::PlanOrigin;
@@ -14,40 +14,40 @@ use crate::error::CommandError;
 use crate::ui;
 use crate::wire::{PlanSummary, UsageView};
 
-/// List plans, newest first.
+/// List plans, newest first
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Plans of every project, also from within a repository.
+    /// List plans of all projects, not only of the current repository
     #[arg(long)]
     all: bool,
-    /// Only plans of this project; within a repository, those of its own projects.
+    /// List only plans of this project
     #[arg(long, conflicts_with = "all")]
     project: Option<QualifiedName>,
-    /// Only plans in this phase: strategize, execute or apply.
+    /// List only plans in this phase: strategize, execute or apply
     #[arg(long)]
     phase: Option<Phase>,
-    /// Only plans in this state, such as queued or errored.
+    /// List only plans in this state, such as queued or errored
     #[arg(long)]
     state: Option<StateName>,
-    /// Only plans made of this action.
+    /// List only plans of this action
     #[arg(long)]
     action: Option<QualifiedName>,
-    /// Only plans that wait for a person.
+    /// List only plans that need you
     #[arg(long)]
     needs_me: bool,
-    /// Also show what each cost.
+    /// Show what each plan has cost
     #[arg(long)]
     cost: bool,
-    /// At most so many.
+    /// Maximum number of plans to list
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Go on after this plan, the last of the page before.
+    /// Start after this plan, the last one on the previous page
     #[arg(long, value_name = "ID")]
     after: Option<PlanId>,
 }
 
 impl ListArgs {
-    /// The command for the next page: the same plans, the same length.
+    /// Returns the command for the next page, with the same filters.
     fn next_page_command(&self, after: PlanId) -> String {
         let mut command = "planwright list".to_owned();
         if self.all {
@@ -75,7 +75,6 @@ impl ListArgs {
     }
 }
 
-/// Shows a page of plans.
 pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let filter = PlanFilter {
         phase: args.phase,
@@ -95,7 +94,7 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let more = rows.len() > limit;
     rows.truncate(limit);
     let mut undone_plans = match args.after {
-        // On the first page every newer plan is in sight.
+        // On the first page, `rows` already contains every newer plan.
         None => UndonePlans::default(),
         Some(_) => UndonePlans::from_newest_plans(app, &filter, projects)?,
     };
@@ -136,7 +135,7 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let next = rows.last().filter(|_| more).map(|row| row.plan.id);
     let in_repository = args.project.is_none() && projects.is_some();
     let text = if rows.is_empty() && in_repository {
-        "No plans of this repository.\n".to_owned()
+        "No plans for this repository.\n".to_owned()
     } else if rows.is_empty() {
         "No plans.\n".to_owned()
     } else {
@@ -151,10 +150,10 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-/// Where a plan stands that was taken back.
+/// Shown as the standing of a landed plan that was undone.
 pub const UNDONE_STANDING: &str = "undone";
 
-/// The goal as a list shows it: of a plan that takes another back, which.
+/// Returns the goal; for an undo, with the handle of the undone plan.
 fn goal_cell(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
     let Some(of) = summary.undo_of else {
         return Ok(summary.goal.clone());
@@ -165,7 +164,6 @@ fn goal_cell(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
     Ok(format!("Undo of {of}: {goal}"))
 }
 
-/// A plan as a row of a list.
 pub fn summarize_plan(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
     Ok(PlanSummary {
         plan_id: row.plan.id,

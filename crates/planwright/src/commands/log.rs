@@ -1,4 +1,4 @@
-//! `planwright log`.
+//! `planwright log`: shows a plan's history, decisions or transcripts, or follows it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -16,30 +16,29 @@ use crate::exit::CommandExit;
 use crate::ui;
 use crate::wire::{DecisionView, EventView};
 
-/// Show what happened to a plan.
+/// Show what happened to a plan
 #[derive(Debug, clap::Args)]
 pub struct LogArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Every event with all its details, oldest first.
+    /// Show every event with its details, oldest first
     #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
     events: bool,
-    /// Its decision tree.
+    /// Show the decision tree
     #[arg(long, conflicts_with = "transcript")]
     decisions: bool,
-    /// What its agents said and did, run by run, and what rules said that were asked last; on this host.
+    /// Show what agents said and did on this host, and the output of the latest rule checks
     #[arg(long)]
     transcript: bool,
-    /// With --transcript: every line as the agent wrote it.
+    /// Show transcript lines exactly as the agent wrote them
     #[arg(long, requires = "transcript")]
     raw: bool,
-    /// What happens as it happens, until the plan has ended.
+    /// Follow the plan until it ends
     #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
     follow: bool,
 }
 
 impl LogArgs {
-    /// The events of a plan.
     pub fn for_events(id: String) -> Self {
         Self {
             events: true,
@@ -47,7 +46,6 @@ impl LogArgs {
         }
     }
 
-    /// The decision tree of a plan.
     pub fn for_decisions(id: String) -> Self {
         Self {
             decisions: true,
@@ -75,7 +73,6 @@ impl LogArgs {
     }
 }
 
-/// Shows events, decisions or what was said.
 pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let plan_id = app.resolve_plan(&args.id)?;
@@ -96,9 +93,10 @@ pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
     let text = match args.event_formatter() {
         EventFormatter::Events => events_table(&history, &views),
-        EventFormatter::Narration(mut story) => {
-            history.iter().map(|one| story.narrate_line(one)).collect()
-        }
+        EventFormatter::Narration(mut narrator) => history
+            .iter()
+            .map(|one| narrator.narrate_line(one))
+            .collect(),
     };
     Ok(CommandAnswer::new(
         json!({ "plan_id": plan_id, "events": views }),
@@ -120,13 +118,12 @@ fn show_decisions(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandEr
     ))
 }
 
-/// Every event with its details.
 fn events_table(history: &[RecordedEvent], views: &[EventView]) -> String {
     let mut table = ui::TextTable::new(["#", "WHEN", "EVENT", "BY", "DETAILS"]);
     let mut narrator = EventNarrator::default();
     for (recorded, view) in history.iter().zip(views) {
         let details_cell = match narrator.describe_landing_event(&recorded.event) {
-            Some(told) => ui::truncate_line(&told, 300),
+            Some(landing) => ui::truncate_line(&landing, 300),
             None => ui::truncate_line(&format_details(&view.data), 90),
         };
         table.add_row([
@@ -140,18 +137,18 @@ fn events_table(history: &[RecordedEvent], views: &[EventView]) -> String {
     table.to_string()
 }
 
-/// How events are told to people one by one.
+/// How to print events for people.
 enum EventFormatter {
-    /// As they stand in the log.
+    /// One row per event, with its fields.
     Events,
-    /// In sentences.
+    /// One sentence per event.
     Narration(EventNarrator),
 }
 
 impl EventFormatter {
     fn format_event(&mut self, recorded: &RecordedEvent) -> String {
         match self {
-            Self::Narration(story) => story.narrate_line(recorded),
+            Self::Narration(narrator) => narrator.narrate_line(recorded),
             Self::Events => {
                 let view = EventView::from(recorded);
                 format!(
@@ -166,10 +163,10 @@ impl EventFormatter {
     }
 }
 
-/// How long is waited for something to be committed before looking anew.
+/// Upper bound for waiting for a commit; also how soon a vanished reader is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Tells what happens to a plan as it happens, until nothing can any more or nobody listens.
+/// Prints events as they are committed, until the plan ends or the reader closes standard output.
 fn follow_plan(
     app: &App,
     plan_id: PlanId,
@@ -202,30 +199,30 @@ fn follow_plan(
 fn write_line(line: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
     match write!(stdout, "{line}").and_then(|()| stdout.flush()) {
-        // A reader that went away has seen enough.
+        // The reader closed the pipe; `has_reader` ends the loop.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CommandError::new(
             CommandExit::Error,
-            format!("It cannot be told: {error}"),
+            format!("Can't write to standard output: {error}"),
         )),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-/// Is there still a reader at the other end? Nothing may happen for long, and then nothing is written that
-/// would tell.
+/// Returns whether standard output still has a reader. Needed because a quiet plan writes nothing, so a
+/// closed pipe would not show up as a write error.
 fn has_reader() -> bool {
     let stdout = std::io::stdout();
-    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
-    let now = Timespec {
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let no_wait = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let answered = poll(&mut asked, Some(&now)).is_ok();
-    let gone = PollFlags::ERR | PollFlags::NVAL;
-    !(answered && asked[0].revents().intersects(gone))
+    let succeeded = poll(&mut polled, Some(&no_wait)).is_ok();
+    let closed = PollFlags::ERR | PollFlags::NVAL;
+    !(succeeded && polled[0].revents().intersects(closed))
 }
 
-/// The details of an event, shortest way: `name=value`, nothing that is empty.
+/// Formats an event's fields as `name=value`, without empty ones.
 fn format_details(data: &serde_json::Value) -> String {
     let Some(fields) = data.as_object() else {
         return String::new();
@@ -240,7 +237,7 @@ fn format_details(data: &serde_json::Value) -> String {
         .join(" ")
 }
 
-/// A value as it is read aloud: of a decision, what was chosen.
+/// Formats a value; for a decision, only its choice.
 fn format_value(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

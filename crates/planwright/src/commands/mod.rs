@@ -1,4 +1,4 @@
-//! The commands, one file each: its doc comment is its help, then its arguments, then one function.
+//! One file per command: its arguments and a `run` function. Doc comments of clap types are the help texts.
 
 pub mod apply;
 pub mod overview;
@@ -57,21 +57,19 @@ use crate::wire::UserMessage;
 
 pub use conditions::ConditionArgs;
 
-/// What a command answered.
+/// A command's output, before it is printed as text or JSON.
 #[derive(Debug)]
 pub struct CommandAnswer {
-    /// For programs.
+    /// The JSON envelope's `data`.
     pub data: Value,
-    /// For people, on stdout.
+    /// Printed to standard output unless the format is JSON.
     pub text: String,
-    /// For people, on stderr.
+    /// Printed to standard error, or as the envelope's `messages`.
     pub messages: Vec<UserMessage>,
-    /// How it ended.
     pub exit: CommandExit,
 }
 
 impl CommandAnswer {
-    /// An answer for programs and one for people.
     pub fn new(data: impl serde::Serialize, text: impl Into<String>) -> Self {
         let data = serde_json::to_value(data).expect("BUG: an answer always encodes");
         Self {
@@ -82,7 +80,7 @@ impl CommandAnswer {
         }
     }
 
-    /// With a command or sentence to go on with.
+    /// Adds a hint: the next command, or a sentence.
     #[must_use]
     pub fn with_hint(mut self, text: impl Into<String>) -> Self {
         self.messages.push(UserMessage {
@@ -93,7 +91,6 @@ impl CommandAnswer {
     }
 }
 
-/// Every command.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     Init(init::InitArgs),
@@ -144,7 +141,6 @@ pub enum CliCommand {
 }
 
 impl CliCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Init(args) => init::run(&args, app),
@@ -186,8 +182,8 @@ impl CliCommand {
     }
 }
 
-/// Goes on with a plan that was sent back, answered or retried, if its actor can be started from here;
-/// otherwise says where it stands. Repeating the command does not start it again.
+/// Continues a plan that was revised, answered or retried, if its agents can run here; otherwise describes
+/// it. A repeated command (same idempotency key) does not start the plan again.
 fn continue_unless_detached(
     detach: bool,
     app: &App,
@@ -199,12 +195,12 @@ fn continue_unless_detached(
     run::continue_plan(app, done.plan.id, run::LandingConsent::Asked)
 }
 
-/// The answer to a command that moved a plan: one line on what it is now, and how to go on.
+/// Answers a command that changed a plan: where the plan stands now, and the next command.
 fn answer_for_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
     answer_or_receipt(done, describe_move(app, done))
 }
 
-/// The goal below the line that says what was done: a handle alone does not tell which plan was taken.
+/// Returns the goal as a second line, because a handle alone does not say which plan it is.
 fn goal_line(plan: &::plan::Plan) -> String {
     let goal = ui::truncate_line(plan.goal.as_str(), 70);
     format!("  {}\n", ui::style_text(ui::DIM, goal))
@@ -226,7 +222,7 @@ fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, Co
     if done.repeated {
         answer.messages.push(UserMessage {
             level: "info",
-            text: "It had been done before; nothing changed.".into(),
+            text: "Already done; nothing changed.".into(),
         });
     }
     if let Some(next) = app.next_command(&row)? {
@@ -235,8 +231,8 @@ fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, Co
     Ok(answer)
 }
 
-/// What was committed stays done, whatever goes wrong while it is described: an error here would tell
-/// people to do it again.
+/// Falls back to the receipt if the plan cannot be described. The command is already committed; an error
+/// would make callers repeat it.
 fn answer_or_receipt(
     done: &OperationOutcome,
     description: Result<CommandAnswer, CommandError>,
@@ -249,7 +245,7 @@ fn answer_or_receipt(
         answer.messages.push(UserMessage {
             level: "warn",
             text: format!(
-                "It was done; reading the plan afterwards failed: {}",
+                "Done, but the plan could not be read back: {}",
                 error.message
             ),
         });
@@ -257,7 +253,7 @@ fn answer_or_receipt(
     })
 }
 
-/// What exactly was answered to this call, as fields beside the plan's.
+/// The receipt of this call, as fields to add to the plan view.
 fn receipt_fields(done: &OperationOutcome) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(changeset) = done.receipt.changeset {
@@ -273,7 +269,7 @@ fn receipt_fields(done: &OperationOutcome) -> Map<String, Value> {
     fields
 }
 
-/// The plan view, and what exactly was answered to this call.
+/// The plan view with the receipt of this call.
 fn view_with_receipt(app: &App, done: &OperationOutcome) -> Result<Value, CommandError> {
     let mut data = json!(app.plan_view(done.plan.id)?);
     if let Value::Object(fields) = &mut data {

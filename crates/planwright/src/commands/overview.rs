@@ -1,4 +1,4 @@
-//! Bare `planwright`: what needs me, each with its next command.
+//! Bare `planwright`: lists what needs the user, each with its next command.
 
 use lifecycle::{ClaimObstacle, CrashRemnant, Lifecycle};
 use plan::PlanId;
@@ -12,13 +12,11 @@ use crate::error::CommandError;
 use crate::ui;
 use crate::wire::PlanSummary;
 
-/// How many are shown.
 const MAX_SHOWN_PLANS: usize = 20;
 
-/// How many plans that are worked on are looked at.
+/// Held plans that are checked for dead holders.
 const MAX_HELD_PLANS: usize = 500;
 
-/// What needs the person who asks.
 pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let filter = PlanFilter {
@@ -51,7 +49,7 @@ pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
         text.push_str(&format!(
             "{}  {}  {}\n    {}\n",
             ui::style_text(ui::BOLD, &summary.handle),
-            ui::style_text(ui::WARN, "interrupted: nobody is working on it any more"),
+            ui::style_text(ui::WARN, "interrupted: its process has ended"),
             ui::truncate_line(&summary.goal, 70),
             ui::style_text(
                 ui::CODE,
@@ -64,7 +62,7 @@ pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
         text.push_str(&format!(
             "{}  {}\n    {}\n",
             ui::style_text(ui::BOLD, lifecycle.short_handle(*plan)?),
-            ui::style_text(ui::WARN, "its landing was cut off half done"),
+            ui::style_text(ui::WARN, "its landing was interrupted"),
             ui::style_text(
                 ui::CODE,
                 app.invocation.render_hint("planwright doctor --fix")
@@ -98,16 +96,15 @@ pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-/// A plan that nobody works on.
 #[derive(serde::Serialize)]
 struct WaitingPlan {
     #[serde(flatten)]
     summary: PlanSummary,
-    /// For whom or what it waits.
+    /// What it is waiting for, as a phrase.
     waits: String,
 }
 
-/// Plans that nobody works on: left to a worker, given up by one, or kept from all of them.
+/// Returns queued plans that do not need a person: waiting for a worker, a host or a paused project.
 fn list_waiting_plans(app: &App) -> Result<Vec<WaitingPlan>, CommandError> {
     let filter = PlanFilter {
         state: Some(StateName::Queued),
@@ -123,7 +120,7 @@ fn list_waiting_plans(app: &App) -> Result<Vec<WaitingPlan>, CommandError> {
             Some(obstacle) => why::obstacle_remedy(obstacle),
             None => is_workable(&row.plan).then(|| "planwright work".to_owned()),
         };
-        // Otherwise no worker of ours can do anything for it.
+        // Without a remedy, no worker here can help; `why` explains.
         summary.next = Some(next.unwrap_or_else(|| format!("planwright why {}", summary.handle)));
         let waits = match &obstacle {
             None => "waits for a worker".to_owned(),
@@ -135,7 +132,7 @@ fn list_waiting_plans(app: &App) -> Result<Vec<WaitingPlan>, CommandError> {
     Ok(waiting)
 }
 
-/// Those with the same next command stand above it together.
+/// Lists waiting plans. Neighbours with the same next command share one line for it.
 fn describe_waiting(app: &App, waiting: &[WaitingPlan]) -> String {
     let mut text = String::new();
     for (number, WaitingPlan { summary, waits }) in waiting.iter().enumerate() {
@@ -158,7 +155,7 @@ fn describe_waiting(app: &App, waiting: &[WaitingPlan]) -> String {
     text
 }
 
-/// Plans whose process ended without giving them back. A worker that runs takes them over by itself.
+/// Returns plans whose holder ended without releasing them. A running worker takes them over.
 fn list_interrupted_plans(
     app: &App,
     unfinished: &[PlanId],
@@ -177,8 +174,7 @@ fn list_interrupted_plans(
     Ok(interrupted)
 }
 
-/// Landings that a killed process left half done on this host. Where nothing can be landed from, there
-/// are none.
+/// Returns landings that a crash interrupted on this host; none if this host cannot land.
 fn list_unfinished_landings(lifecycle: &Lifecycle) -> Vec<PlanId> {
     let found = lifecycle.find_crash_remnants().unwrap_or_default();
     let landings = found.into_iter().filter_map(|one| match one {

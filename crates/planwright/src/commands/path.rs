@@ -1,4 +1,4 @@
-//! `planwright path`.
+//! `planwright path`: opens a plan's sandboxes for a person and prints their paths.
 
 use std::path::PathBuf;
 
@@ -14,15 +14,14 @@ use crate::wire::{SandboxView, UserMessage};
 
 /// Print the path of a plan's sandbox, ready for you to enter
 ///
-/// The repository there gets a clean configuration first, so that git runs nothing that an agent configured. Edits there land
-/// only if they are handed in.
+/// Cleans the repository's git configuration first, so that git runs nothing an agent configured. Your
+/// edits there land only if you submit them.
 #[derive(Debug, clap::Args)]
 pub struct PathArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
 }
 
-/// Opens it, and prints where it is.
 pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
@@ -30,7 +29,7 @@ pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if sandboxes.is_empty() {
         return Err(CommandError::new(
             CommandExit::NotFound,
-            "The plan has no sandbox: nobody has begun to work on it, or it was cleaned up.",
+            "The plan has no sandbox: work has not started, or the sandbox was cleaned up.",
         )
         .with_hint(format!("planwright status {}", args.id)));
     }
@@ -56,36 +55,36 @@ pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-/// What a person should know before they run git in a sandbox.
+/// Returns warnings to show before a person runs git in a sandbox.
 pub fn sandbox_warnings(one: &OpenSandbox, resource: &str) -> Vec<UserMessage> {
     let warn = |text: String| UserMessage {
         level: "warn",
         text,
     };
-    let named = |paths: &[PathBuf]| {
-        let named: Vec<String> = paths
+    let join_paths = |paths: &[PathBuf]| {
+        let paths: Vec<String> = paths
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        named.join(", ")
+        paths.join(", ")
     };
     match &one.opened {
         SandboxOpening::InUse => vec![warn(format!(
-            "{resource}: somebody is working there. Do not run git in it: git would run what an agent configured."
+            "{resource}: an agent is working there. Do not run git in it: git would run what the agent configured."
         ))],
         SandboxOpening::Clean(remarks) => {
             let mut messages = Vec::new();
             if !remarks.set_aside.is_empty() {
                 messages.push(warn(format!(
                     "{resource}: moved these .git directories aside, because git would run what an agent configured there: {}",
-                    named(&remarks.set_aside)
+                    join_paths(&remarks.set_aside)
                 )));
             }
             if !remarks.bare.is_empty() {
                 messages.push(warn(format!(
                     "{resource}: do not run git in {}: it looks like a bare repository, and git would use its \
                      configuration.",
-                    named(&remarks.bare)
+                    join_paths(&remarks.bare)
                 )));
             }
             messages

@@ -1,4 +1,4 @@
-//! `planwright plan VERB`: the same verbs, and the names they had in the reference.
+//! `planwright plan VERB`: the plan commands under one name, plus the aliases `history`, `tree` and `execute`.
 
 use clap::Subcommand;
 
@@ -9,7 +9,7 @@ use crate::commands::{
 };
 use crate::error::CommandError;
 
-/// The verbs on plans, under one word.
+/// Plan commands, grouped under one name
 #[derive(Debug, Subcommand)]
 pub enum PlanCommand {
     Use(use_action::UseArgs),
@@ -17,17 +17,17 @@ pub enum PlanCommand {
     Status(status::StatusArgs),
     Diff(diff::DiffArgs),
     Log(log::LogArgs),
-    /// The events of a plan (= log --events).
+    /// Show a plan's events (same as log --events)
     History {
-        /// The plan.
+        /// Plan ID or handle, or @ for the plan you used last
         id: String,
     },
-    /// The decision tree of a plan (= log --decisions).
+    /// Show a plan's decision tree (same as log --decisions)
     Tree {
-        /// The plan.
+        /// Plan ID or handle, or @ for the plan you used last
         id: String,
     },
-    /// Go on with a plan (= run ID).
+    /// Continue a plan (same as run ID)
     #[command(visible_alias = "run")]
     Execute(run::RunArgs),
     Wait(wait::WaitArgs),
@@ -46,7 +46,6 @@ pub enum PlanCommand {
 }
 
 impl PlanCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Use(args) => use_action::run(&args, app),

@@ -1,4 +1,4 @@
-//! `planwright profile`.
+//! `planwright profile`: shows what each automation profile does without asking.
 
 use clap::Subcommand;
 use plan::Profile;
@@ -10,30 +10,29 @@ use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::ui;
 
-/// Profiles: where the engine stops and asks.
+/// Show automation profiles: where plans stop and ask
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
-    /// List the profiles.
+    /// List profiles
     List,
-    /// Show what a profile does by itself.
+    /// Show which steps a profile takes without asking
     Show {
-        /// manual, supervised, review or auto.
+        /// Profile: manual, supervised, review or auto
         name: Profile,
     },
 }
 
-/// The steps a profile decides about, as people call them.
+/// The steps a profile decides about, with their labels.
 const PROFILE_STEPS: [(AutomationStep, &str); 6] = [
     (AutomationStep::StartStrategize, "start strategize"),
     (AutomationStep::StartExecute, "start execute"),
     (AutomationStep::Apply, "apply"),
-    (AutomationStep::Retry, "retry a passing error"),
+    (AutomationStep::Retry, "retry a transient error"),
     (AutomationStep::Revise, "send a failing result back"),
     (AutomationStep::Revert, "go back to strategize"),
 ];
 
 impl ProfileCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         Ok(match self {
             Self::List => list_profiles(app),
@@ -67,13 +66,13 @@ fn show_profile(profile: Profile) -> CommandAnswer {
         profile.description()
     );
     for (step, name) in PROFILE_STEPS {
-        let goes = if profile.allows_unattended(step) {
-            "by itself"
+        let mode = if profile.allows_unattended(step) {
+            "automatic"
         } else {
             "asks"
         };
         text.push_str(&format!(
-            "  {}  {goes}\n",
+            "  {}  {mode}\n",
             ui::style_text(ui::DIM, format!("{name:<27}"))
         ));
     }

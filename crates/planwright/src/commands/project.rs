@@ -1,4 +1,4 @@
-//! `planwright project`.
+//! `planwright project`: registers the repositories and directories that plans work on.
 
 use std::path::PathBuf;
 
@@ -17,112 +17,117 @@ use crate::invocation::quote_word;
 use crate::wire::{ProjectView, UserMessage};
 use crate::{host, settings, ui};
 
-/// Projects: what plans work on.
+/// Manage projects: the repositories and directories plans work on
 #[derive(Debug, Subcommand)]
 pub enum ProjectCommand {
-    /// Register repositories and directories under a name. The very same again is fine.
+    /// Create a project from repositories and directories
+    ///
+    /// Repeating the same command is fine.
     Create {
-        /// Its name.
+        /// Project name
         name: QualifiedName,
         #[command(flatten)]
         places: ResourceArgs,
     },
-    /// List projects by name.
+    /// List projects by name
     List {
-        /// Go on after this project, the last of the page before.
+        /// Start after this project, the last one on the previous page
         #[arg(long, value_name = "NAME")]
         after: Option<QualifiedName>,
-        /// At most so many.
+        /// Maximum number of projects to list
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
     },
-    /// Show one project.
+    /// Show a project
     Show {
-        /// Its name.
+        /// Project name
         name: QualifiedName,
     },
-    /// Add a repository or a directory to a project.
+    /// Add a repository or directory to a project
     Link {
-        /// The project.
+        /// Project name
         name: QualifiedName,
         #[command(flatten)]
         places: ResourceArgs,
     },
-    /// Take a resource from a project.
+    /// Remove a resource from a project
     Unlink {
-        /// The project.
+        /// Project name
         name: QualifiedName,
-        /// Which of its resources.
+        /// Resource name
         resource: ResourceName,
-        /// Even if living plans use the project.
+        /// Unlink even if unfinished plans use the project
         #[arg(long)]
         force: bool,
     },
-    /// Say where a resource lies now: it was moved, or is worked on from this host.
+    /// Change the location of a resource, after it was moved or to use it on this host
     Relink {
-        /// The project.
+        /// Project name
         name: QualifiedName,
-        /// Which of its resources.
+        /// Resource name
         resource: ResourceName,
         #[command(flatten)]
         places: ResourceArgs,
     },
-    /// Keep the project's plans from starting to work.
+    /// Pause a project: its plans do not start until it is resumed
     Pause {
-        /// Its name.
+        /// Project name
         name: QualifiedName,
     },
-    /// Let the project's plans start again.
+    /// Resume a paused project
     Resume {
-        /// Its name.
+        /// Project name
         name: QualifiedName,
     },
-    /// Remove a project; its repositories stay as they are.
+    /// Delete a project; its repositories are not touched
     Delete {
-        /// Its name.
+        /// Project name
         name: QualifiedName,
-        /// Even if living plans use it.
+        /// Delete even if unfinished plans use the project
         #[arg(long)]
         force: bool,
     },
 }
 
-/// Repositories and directories.
 #[derive(Debug, clap::Args)]
 pub struct ResourceArgs {
-    /// A checkout of a git repository, or a bare one; repeat it for more.
+    /// Git checkout or bare repository; repeat for more
     #[arg(long, value_name = "PATH")]
     git: Vec<PathBuf>,
-    /// The branch that changes land on; the checked-out one if not said. With several --git, one
-    /// for each of them in their order.
+    /// Branch that changes land on [default: the checked-out branch]
+    ///
+    /// With several --git, pass none or one for each, in the same order.
     #[arg(long, value_name = "BRANCH")]
     branch: Vec<String>,
-    /// A directory that is no repository; repeat it for more.
+    /// Directory that is not a repository; repeat for more
     #[arg(long, value_name = "PATH")]
     dir: Vec<PathBuf>,
-    /// What to call the resource; the directory's name if not said.
+    /// Name of the resource [default: the directory's name]
     #[arg(long = "as", value_name = "NAME")]
     called: Option<ResourceName>,
 }
 
 impl ProjectCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         let call = app.new_call();
         match self {
             Self::Create { name, places } => {
                 let resources = places.resolve_resources(app)?;
                 let project = app.lifecycle()?.create_project(&name, resources, &call)?;
-                Ok(describe_project(&project).with_hint(format!("planwright use ACTION {name}")))
+                Ok(describe_project(app, &project)
+                    .with_hint(format!("planwright use ACTION {name}")))
             }
             Self::List { after, limit } => list_projects(after.as_ref(), limit, app),
-            Self::Show { name } => Ok(describe_project(&app.lifecycle()?.get_project(&name)?)),
+            Self::Show { name } => Ok(describe_project(app, &app.lifecycle()?.get_project(&name)?)),
             Self::Link { name, places } => {
                 let mut linked = None;
                 for resource in places.resolve_resources(app)? {
                     linked = Some(app.lifecycle()?.link_resource(&name, resource, &call)?);
                 }
-                Ok(describe_project(&linked.ok_or_else(nothing_given_error)?))
+                Ok(describe_project(
+                    app,
+                    &linked.ok_or_else(nothing_given_error)?,
+                ))
             }
             Self::Unlink {
                 name,
@@ -132,7 +137,7 @@ impl ProjectCommand {
                 let lifecycle = app.lifecycle()?;
                 let project =
                     lifecycle.unlink_resource(&name, &resource, force_from_flag(force), &call)?;
-                Ok(describe_project(&project))
+                Ok(describe_project(app, &project))
             }
             Self::Relink {
                 name,
@@ -142,7 +147,7 @@ impl ProjectCommand {
                 let found = places.resolve_resources(app)?;
                 let [moved] = found.as_slice() else {
                     return Err(CommandError::usage(
-                        "A resource lies in one place: give one --git or one --dir.",
+                        "A resource has one location: pass one --git or one --dir.",
                     ));
                 };
                 let project = app.lifecycle()?.relink_resource(
@@ -152,13 +157,15 @@ impl ProjectCommand {
                     moved.place.clone(),
                     &call,
                 )?;
-                Ok(describe_project(&project))
+                Ok(describe_project(app, &project))
             }
             Self::Pause { name } => Ok(describe_project(
+                app,
                 &app.lifecycle()?.pause_project(&name, &call)?,
             )
             .with_hint(format!("planwright project resume {name}"))),
             Self::Resume { name } => Ok(describe_project(
+                app,
                 &app.lifecycle()?.resume_project(&name, &call)?,
             )),
             Self::Delete { name, force } => delete_project(app, &name, force_from_flag(force)),
@@ -174,7 +181,7 @@ fn force_from_flag(force: bool) -> ForceRemoval {
     }
 }
 
-/// Deletes a project, and says what becomes of the plans that worked on it.
+/// Deletes a project and warns about its unfinished plans.
 fn delete_project(
     app: &App,
     name: &QualifiedName,
@@ -186,7 +193,7 @@ fn delete_project(
         .map(|project| creation_command(&project));
     let stranded = list_stranded_plans(app, name)?;
     lifecycle.delete_project(name, force, &app.new_call())?;
-    let text = format!("Deleted project {name}; its repositories are as they were.\n");
+    let text = format!("Deleted project {name}. Its repositories were not touched.\n");
     let mut answer = CommandAnswer::new(
         json!({ "name": name.to_string(), "stranded_plans": stranded }),
         text,
@@ -198,19 +205,19 @@ fn delete_project(
     answer.messages.push(UserMessage {
         level: "warn",
         text: match stranded.len() {
-            1 => format!("Plan {handle} has not ended, and cannot go on without it."),
+            1 => format!("Plan {handle} is unfinished and can't continue without this project."),
             several => format!(
-                "{several} plans have not ended, and cannot go on without it; the newest is {handle}."
+                "{several} plans are unfinished and can't continue without this project; the newest is {handle}."
             ),
         },
     });
-    if let Ok(again) = restore_command {
-        answer = answer.with_hint(format!("To let them go on: {again}"));
+    if let Ok(command) = restore_command {
+        answer = answer.with_hint(format!("To restore the project: {command}"));
     }
     Ok(answer.with_hint(format!("planwright cancel {handle}")))
 }
 
-/// The plans of a project that have not ended, newest first.
+/// Returns the unfinished plans of a project, newest first.
 fn list_stranded_plans(app: &App, project: &QualifiedName) -> Result<Vec<PlanId>, CommandError> {
     const MAX_LISTED_PLANS: usize = 500;
     let filter = PlanFilter {
@@ -220,11 +227,11 @@ fn list_stranded_plans(app: &App, project: &QualifiedName) -> Result<Vec<PlanId>
     let rows = app
         .lifecycle()?
         .list_plans(&filter, None, MAX_LISTED_PLANS)?;
-    let living = rows.iter().filter(|row| !row.plan.stage.is_final());
-    Ok(living.map(|row| row.plan.id).collect())
+    let unfinished = rows.iter().filter(|row| !row.plan.stage.is_final());
+    Ok(unfinished.map(|row| row.plan.id).collect())
 }
 
-/// The command that creates a project as it is.
+/// Returns the command that creates this project again.
 fn creation_command(project: &Project) -> String {
     let mut command = format!("planwright project create {}", project.name);
     for resource in &project.resources {
@@ -247,18 +254,18 @@ fn creation_command(project: &Project) -> String {
 }
 
 impl ResourceArgs {
-    /// What was given, looked at before anything is stored.
+    /// Resolves the flags to resources. Inspects every path before anything is stored.
     fn resolve_resources(&self, app: &App) -> Result<Vec<Resource>, CommandError> {
         let fits = self.branch.is_empty() || self.branch.len() == self.git.len();
         if !fits {
             return Err(CommandError::usage(
-                "Give no --branch, or one for each --git, in their order.",
+                "Pass no --branch, or one for each --git, in the same order.",
             ));
         }
         let several = self.git.len() + self.dir.len() > 1;
         if several && self.called.is_some() {
             return Err(CommandError::usage(
-                "--as names one resource; link the others one by one.",
+                "--as names a single resource. Link the others one by one.",
             ));
         }
         let git_env = settings::read_git_env();
@@ -309,7 +316,7 @@ impl ResourceArgs {
     }
 }
 
-/// The directory's name, as far as it can be a resource's.
+/// Derives a resource name from the directory's name: lower case, other characters replaced by `-`.
 fn resource_name_from_path(path: &std::path::Path) -> Result<ResourceName, CommandError> {
     let last = path.file_name().unwrap_or_default().to_string_lossy();
     let name: String = last
@@ -326,20 +333,23 @@ fn resource_name_from_path(path: &std::path::Path) -> Result<ResourceName, Comma
         .collect();
     let name = name.trim_start_matches(['.', '-']);
     name.parse().map_err(|_| {
-        CommandError::usage(format!("{} has no name to go by.", path.display()))
-            .with_hint("Name the resource: --as NAME")
+        CommandError::usage(format!(
+            "Can't derive a resource name from {}.",
+            path.display()
+        ))
+        .with_hint("Name the resource: --as NAME")
     })
 }
 
 fn path_to_text(path: &std::path::Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         CommandError::usage(format!("{} is not valid UTF-8.", path.display()))
-            .with_hint("Register it through a link whose path is.")
+            .with_hint("Register it through a symlink with a UTF-8 path.")
     })
 }
 
 fn nothing_given_error() -> CommandError {
-    CommandError::usage("There is nothing to register.").with_hint("Give --git PATH or --dir PATH.")
+    CommandError::usage("Nothing to register.").with_hint("Pass --git PATH or --dir PATH.")
 }
 
 fn list_projects(
@@ -393,10 +403,14 @@ fn list_projects(
     })
 }
 
-fn describe_project(project: &Project) -> CommandAnswer {
+fn describe_project(app: &App, project: &Project) -> CommandAnswer {
     let mut text = ui::style_text(ui::BOLD, &project.name);
     if let Some(paused) = &project.paused {
-        text.push_str(&format!("  paused by {} at {}", paused.by, paused.at));
+        text.push_str(&format!(
+            "  paused by {} {}",
+            paused.by,
+            ui::format_age(app.clock.now(), paused.at)
+        ));
     }
     text.push('\n');
     for resource in &project.resources {

@@ -1,28 +1,27 @@
-//! `planwright retry`.
+//! `planwright retry`: retries a halted plan.
 
 use crate::cli::App;
 use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached};
 use crate::error::CommandError;
 use crate::limits::LimitArgs;
 
-/// Try a halted plan again, with other limits from now on where they are given.
+/// Retry a halted plan, optionally with new limits
 #[derive(Debug, clap::Args)]
 pub struct RetryArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Start from scratch instead of keeping partial work.
+    /// Start from scratch instead of keeping partial work
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Leave the work to a worker instead of going on here.
+    /// Leave the work to a worker instead of continuing here
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Tries again.
 pub fn run(args: &RetryArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
     let (lifecycle, plan) = (app.lifecycle()?, app.resolve_plan(&args.id)?);

@@ -1,4 +1,4 @@
-//! `planwright revise`.
+//! `planwright revise`: sends a result back with feedback.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -11,30 +11,29 @@ use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached, sh
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 
-/// Send a result back with feedback.
+/// Send a result back to the agent with feedback
 #[derive(Debug, clap::Args)]
 pub struct ReviseArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// What to do better.
+    /// Feedback for the agent
     text: String,
-    /// Changed paths that go back to where they were, by name or pattern; repeat it for more.
+    /// Drop the changes to matching paths; repeat for more
     #[arg(long, value_name = "GLOB")]
     drop: Vec<OsString>,
-    /// Do it yourself: opens a shell in the sandbox, and hands your version in when you leave it.
+    /// Edit the result yourself: open a shell in the sandbox and submit your version when it exits
     #[arg(long)]
     by_hand: bool,
-    /// Submit even if conflict markers remain.
+    /// Submit even if conflict markers remain
     #[arg(long, requires = "by_hand")]
     allow_markers: bool,
-    /// Leave the work to a worker instead of doing it here.
+    /// Leave the work to a worker instead of continuing here
     #[arg(long, conflicts_with = "by_hand")]
     detach: bool,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Sends it back.
 pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
     let lifecycle = app.lifecycle()?;
@@ -50,7 +49,7 @@ pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     continue_unless_detached(args.detach, app, &done)
 }
 
-/// The changed paths a pattern means. Of a plan without a repository only a name can be taken.
+/// Returns the changed paths that match a pattern. For a plan without targets, the pattern is taken as a path.
 pub fn match_changed_paths(
     app: &App,
     plan_id: PlanId,
@@ -72,14 +71,13 @@ pub fn match_changed_paths(
     if found.is_empty() {
         return Err(CommandError::new(
             CommandExit::NotFound,
-            format!("No change of the plan matches `{text}`."),
+            format!("No changed path matches `{text}`."),
         )
         .with_hint(format!("planwright diff {plan_id} --name-only")));
     }
     Ok(found)
 }
 
-/// A path of the tree, from the command line.
 pub fn parse_tree_path(path: &OsString) -> Result<TreePath, CommandError> {
     TreePath::new(path.clone().into_vec()).map_err(|error| CommandError::usage(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! `planwright rule`: the rules that gate phase changes. `planwright invariant` is its old name.
+//! `planwright rule`: manages the rules that gate phase changes. `planwright invariant` is its old name.
 
 use clap::Subcommand;
 use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleName, RuleScope};
@@ -11,67 +11,66 @@ use crate::error::CommandError;
 use crate::wire::RuleView;
 use crate::{home, rule_warnings, ui};
 
-/// Rules that gate every phase change
+/// Manage the rules that gate phase changes
 #[derive(Debug, Subcommand)]
 pub enum RuleCommand {
-    /// Add a rule.
+    /// Add a rule
     Add(Box<AddRuleArgs>),
-    /// List rules.
+    /// List rules
     List {
-        /// Only the rules in force for this plan, the narrower replacing the wider.
+        /// List only the rules in force for this plan
         #[arg(long, value_name = "ID")]
         effective: Option<String>,
     },
-    /// Remove a rule.
+    /// Remove a rule
     Remove {
-        /// Its name.
+        /// Rule name
         name: RuleName,
         #[command(flatten)]
         scope: RuleScopeArgs,
     },
 }
 
-/// A new rule.
 #[derive(Debug, clap::Args)]
 pub struct AddRuleArgs {
-    /// Its name, unique in its scope; a narrower rule of the same name replaces a wider one.
+    /// Rule name, unique in its scope; a rule in a narrower scope replaces one of the same name
     name: RuleName,
     #[command(flatten)]
     scope: RuleScopeArgs,
     #[command(flatten)]
     check: RuleCheckArgs,
-    /// After this long a command has failed, as in 90s or 20m [default: 10m].
+    /// Fail the command after this time, as in 90s or 20m [default: 10m]
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
-    /// Where it is judged: strategize, execute, result or apply; wherever it has something to judge if not
-    /// said.
+    /// Gate to check the rule at: strategize, execute, result or apply; repeat for more [default: every
+    /// gate the rule applies to]
     #[arg(long, value_name = "GATE")]
     at: Vec<Gate>,
-    /// A failure is told but does not block.
+    /// Warn on failure instead of blocking
     #[arg(long)]
     advisory: bool,
-    /// No narrower rule replaces it and nobody waives it.
+    /// Forbid waiving the rule or replacing it in a narrower scope
     #[arg(long)]
     non_overridable: bool,
 }
 
-/// What must hold; a rule is of one kind.
+/// The check of a rule: exactly one of these flags.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct RuleCheckArgs {
-    /// A CEL expression over the plan and what it changed that must be true.
+    /// CEL expression over the plan and its changes that must be true
     #[arg(long, value_name = "CEL")]
     expr: Option<String>,
-    /// Nothing but what matches may change.
+    /// Allow changes only to matching paths
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     allow: Vec<String>,
-    /// Nothing that matches may change.
+    /// Forbid changes to matching paths
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     forbid: Vec<String>,
-    /// A command that must succeed in a clean checkout of the result.
+    /// Command that must succeed in a clean checkout of the result
     #[arg(long, value_name = "CMD")]
     command: Option<String>,
-    /// Something that a person has to look at.
+    /// Question that a person or judging agent must answer
     #[arg(long, value_name = "TEXT")]
     ask: Option<String>,
 }
@@ -97,20 +96,20 @@ impl RuleCheckArgs {
     }
 }
 
-/// Where a rule holds; everywhere if not said.
+/// The scope of a rule; global by default.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub struct RuleScopeArgs {
-    /// For every plan; this is the default.
+    /// Apply to every plan (default)
     #[arg(long)]
     global: bool,
-    /// For plans of this action.
+    /// Apply to plans of this action
     #[arg(long, value_name = "NAME")]
     action: Option<QualifiedName>,
-    /// For this plan.
+    /// Apply to this plan
     #[arg(long, value_name = "ID")]
     plan: Option<String>,
-    /// For plans that work on this project.
+    /// Apply to plans on this project
     #[arg(long, value_name = "NAME")]
     project: Option<QualifiedName>,
 }
@@ -129,7 +128,6 @@ impl RuleScopeArgs {
 }
 
 impl RuleCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::Add(args) => add_rule(&args, app),
@@ -142,7 +140,7 @@ impl RuleCommand {
 fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     home::require_person("change rules")?;
     if args.timeout.is_some() && args.check.command.is_none() {
-        return Err(CommandError::usage("--timeout is for rules by --command."));
+        return Err(CommandError::usage("--timeout requires --command."));
     }
     let check = args.check.to_check(args.timeout);
     let mut at = match args.at.is_empty() {
@@ -160,7 +158,8 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
         non_overridable: args.non_overridable,
     };
     let lifecycle = app.lifecycle()?;
-    let idle = rule_warnings::warn_unmatched_globs(app, &draft.check, args.scope.project.as_ref());
+    let warnings =
+        rule_warnings::warn_unmatched_globs(app, &draft.check, args.scope.project.as_ref());
     lifecycle.add_rule(scope.clone(), draft, &app.new_call())?;
     let rules = lifecycle.list_rules()?;
     let added = rules.find_rule(&scope, &args.name).map(RuleView::from);
@@ -169,7 +168,7 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
         ui::style_text(ui::BOLD, &args.name)
     );
     let mut answer = CommandAnswer::new(added, text);
-    answer.messages.extend(idle);
+    answer.messages.extend(warnings);
     Ok(answer)
 }
 

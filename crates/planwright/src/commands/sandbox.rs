@@ -1,4 +1,4 @@
-//! `planwright sandbox`.
+//! `planwright sandbox`: lists, cleans up and restores sandboxes on this host.
 
 use clap::Subcommand;
 use plan::PlanId;
@@ -13,26 +13,26 @@ use crate::exit::CommandExit;
 use crate::ui;
 use crate::wire::{SandboxView, UserMessage};
 
-/// Sandboxes: the private copies that plans are worked on in.
+/// Manage sandboxes: the private copies agents work in
 #[derive(Debug, Subcommand)]
 pub enum SandboxCommand {
-    /// List the plans that have sandboxes on this host.
+    /// List the plans with sandboxes on this host
     List,
-    /// Remove the sandboxes of plans that have ended. Work that did not land is kept under
-    /// refs/planwright/rescue.
+    /// Remove the sandboxes of finished plans
+    ///
+    /// Work that did not land is kept under refs/planwright/rescue.
     Clean {
-        /// Only this plan; it must have ended.
+        /// Clean only this plan, which must be finished
         id: Option<String>,
     },
-    /// Bring back the sandbox of work that was kept when it was cleaned up, and say where it is.
+    /// Restore a cleaned-up sandbox from the kept work and print its path
     Restore {
-        /// The plan.
+        /// Plan ID or handle, or @ for the plan you used last
         id: String,
     },
 }
 
 impl SandboxCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::List => list_sandboxes(app),
@@ -49,7 +49,7 @@ fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
     for plan in lifecycle.plans_with_sandboxes()? {
         let row = match lifecycle.get_plan(plan) {
             Ok(row) => row,
-            // Made for a plan of another store, or for one that was never committed.
+            // The sandbox belongs to another store, or its plan was never committed.
             Err(lifecycle::LifecycleError::Refused(_)) => {
                 table.add_row([
                     (plan.to_string(), ui::BOLD),
@@ -125,7 +125,10 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
             if id.is_some() {
                 return Err(CommandError::new(
                     CommandExit::Conflict,
-                    format!("The plan goes on ({}); its sandbox stays.", row.plan.stage),
+                    format!(
+                        "The plan is not finished ({}); its sandbox is kept.",
+                        row.plan.stage
+                    ),
                 )
                 .with_hint(format!("planwright cancel {plan}")));
             }
@@ -133,10 +136,10 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
         }
         let handle = lifecycle.short_handle(plan)?;
         let cleanup = match lifecycle.clean_sandboxes(&row.plan) {
-            Ok(tidied) => tidied,
+            Ok(cleanup) => cleanup,
             Err(error) if id.is_none() => {
                 let error = CommandError::from(error);
-                failed.push(format!("{handle} stays: {}", error.message));
+                failed.push(format!("{handle} was not removed: {}", error.message));
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -154,7 +157,7 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
         }
         for place in &cleanup.preserved_dirs {
             text.push_str(&format!(
-                "{} could not read all of the agent's repository; its files are kept in {}\n",
+                "{} the agent's repository is not fully readable; its files are kept in {}\n",
                 ui::style_text(ui::BOLD, &handle),
                 place.display()
             ));
@@ -190,7 +193,6 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
     Ok(answer)
 }
 
-/// What was kept of ignored files, for people.
 fn describe_archive(handle: &str, archived: &ArchivedFiles) -> String {
     let handle = ui::style_text(ui::BOLD, handle);
     let mut text = String::new();
@@ -232,7 +234,7 @@ fn restore_sandbox(id: &str, app: &App) -> Result<CommandAnswer, CommandError> {
                 "There is no work to restore. Ignored files of this plan are kept in {}",
                 path.display()
             ),
-            None => "Nothing of this plan was kept.".to_owned(),
+            None => "Nothing was kept for this plan.".to_owned(),
         };
         return Err(CommandError::new(CommandExit::NotFound, message));
     }

@@ -1,4 +1,4 @@
-//! `planwright shell`.
+//! `planwright shell`: opens a shell in a sandbox and submits what the person changed there.
 
 use lifecycle::{Claim, DEFAULT_LEASE, OpenSandbox, SubmitExceptions};
 use plan::PlanId;
@@ -13,29 +13,30 @@ use crate::exit::CommandExit;
 use crate::settings;
 use crate::ui;
 
-/// Enter a plan's sandbox. Ending with a changed tree sends the plan back and hands your version in.
+/// Open a shell in a plan's sandbox and submit your changes
+///
+/// If files changed when the shell exits, the plan is sent back and your version becomes the new result.
 #[derive(Debug, clap::Args)]
 pub struct ShellArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Which of its resources, where it has several.
+    /// Resource to enter, if the plan has several
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
-    /// Submit even if conflict markers remain.
+    /// Submit even if conflict markers remain
     #[arg(long)]
     allow_markers: bool,
 }
 
-/// Starts a shell there, and takes in what was done.
 pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if app.format == CliFormat::Json {
         return Err(CommandError::usage(
-            "A shell is for people; use `path` in a script.",
+            "`shell` is interactive. Use `planwright path` in scripts.",
         ));
     }
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
-    // What is changed there now would be handed in as the work of whoever has it.
+    // Edits made now would be submitted as the holder's work.
     if let Some(holder) = lifecycle.get_plan(plan_id)?.plan.stage.holder() {
         let handle = lifecycle.short_handle(plan_id)?;
         return Err(CommandError::new(
@@ -43,14 +44,14 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
             format!("{} is working in the sandbox.", holder.owner),
         )
         .with_hint(format!("See the changes: planwright diff {handle}"))
-        .with_hint(format!("Once it is done: planwright wait {handle}")));
+        .with_hint(format!("Wait until it is done: planwright wait {handle}")));
     }
-    // Before a git of ours or the person's runs there.
+    // Opening cleans the git configuration, so it must come before any git command runs there.
     let sandboxes = lifecycle.open_sandboxes(plan_id)?;
-    let wanted = args.resource.as_deref();
+    let requested = args.resource.as_deref();
     let entered = sandboxes
         .iter()
-        .find(|one| wanted.is_none_or(|wanted| one.sandbox.resource == wanted))
+        .find(|one| requested.is_none_or(|requested| one.sandbox.resource == requested))
         .ok_or_else(|| {
             CommandError::new(CommandExit::NotFound, "The plan has no such sandbox.")
                 .with_hint(format!("planwright path {}", args.id))
@@ -62,7 +63,7 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let before = read_sandbox_trees(app, plan_id)?;
     open_shell(app, entered)?;
     if read_sandbox_trees(app, plan_id)? == before {
-        let text = "Nothing changed; the plan is as it was.\n";
+        let text = "No changes; nothing was submitted.\n";
         return Ok(CommandAnswer::new(
             json!({ "plan_id": plan_id, "changed": false }),
             text,
@@ -73,19 +74,19 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         let error = CommandError::from(error);
         return Err(CommandError {
             message: format!(
-                "What you changed stays in the sandbox and was not handed in: {}",
+                "Your changes are still in the sandbox but were not submitted: {}",
                 error.message
             ),
             ..error
         });
     }
-    let holder = ShellHolder::sign_in(app)?;
+    let holder = ShellHolder::register(app)?;
     let claim = lifecycle.start_execute(plan_id, &holder.owner, DEFAULT_LEASE, &call)?;
     submit_work(app, &claim, args.allow_markers)
 }
 
-/// Claims a plan that was sent back, lets the person work in its sandbox, and hands in what they made.
-/// What cannot be handed in stays where it is, and so does the plan.
+/// Claims a plan that was sent back, opens a shell in its sandbox and submits the result. If the result is
+/// refused, the changes stay in the sandbox and the plan is released.
 pub fn work_by_hand(
     app: &App,
     plan_id: PlanId,
@@ -93,19 +94,19 @@ pub fn work_by_hand(
 ) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let call = app.new_call();
-    let holder = ShellHolder::sign_in(app)?;
+    let holder = ShellHolder::register(app)?;
     let claim = lifecycle.start_execute(plan_id, &holder.owner, DEFAULT_LEASE, &call)?;
     if claim.sandboxes().len() != 1 {
         claim.release()?;
         return Err(CommandError::usage(
-            "Working by hand needs exactly one sandbox. Work in the directories and hand the result in through plumbing.",
+            "Working by hand needs exactly one sandbox. Edit the directories and submit the result with plumbing commands.",
         )
         .with_hint(format!("planwright path {plan_id}")));
     }
     let opened = match lifecycle.open_held_sandboxes(&claim) {
         Ok(opened) => opened,
         Err(error) => {
-            // It waits for whoever comes next.
+            // Do not keep the lease until it expires.
             claim.release()?;
             return Err(error.into());
         }
@@ -121,7 +122,7 @@ pub fn work_by_hand(
     submit_work(app, &claim, allow_markers)
 }
 
-/// Lets the person work in a sandbox that was opened for them.
+/// Runs the person's shell in an opened sandbox, after the warnings about it.
 fn open_shell(app: &App, entered: &OpenSandbox) -> Result<(), CommandError> {
     for remark in path::sandbox_warnings(entered, &entered.sandbox.resource) {
         anstream::eprintln!("{}", ui::escape_controls(&remark.text));
@@ -134,20 +135,23 @@ fn open_shell(app: &App, entered: &OpenSandbox) -> Result<(), CommandError> {
 }
 
 fn in_use_error(handle: &str) -> CommandError {
-    CommandError::new(CommandExit::Conflict, "Somebody is working in the sandbox.")
-        .with_hint(format!("Look at the changes: planwright diff {handle}"))
-        .with_hint(format!("Once it is done: planwright wait {handle}"))
+    CommandError::new(
+        CommandExit::Conflict,
+        "Another process is working in the sandbox.",
+    )
+    .with_hint(format!("See the changes: planwright diff {handle}"))
+    .with_hint(format!("Wait until it is done: planwright wait {handle}"))
 }
 
-/// The person who works by hand, as a holder of plans. Signed in, so that others see at once when their terminal is
-/// gone and need not wait for the lease.
+/// The person in the shell as a lease holder. Registered as present, so that others notice a dead shell at
+/// once instead of waiting for its lease to expire.
 struct ShellHolder {
     owner: String,
     _presence: ProcessPresence,
 }
 
 impl ShellHolder {
-    fn sign_in(app: &App) -> Result<Self, CommandError> {
+    fn register(app: &App) -> Result<Self, CommandError> {
         let moment = app.clock.now().0;
         let process = std::process::id();
         let owner = format!(
@@ -175,14 +179,14 @@ fn submit_work(
         conflict_markers: allow_markers,
         ..SubmitExceptions::default()
     };
-    // Its rules are asked, which may take a while.
+    // Rule checks may outlast the lease, so it is renewed meanwhile.
     let submitted = claim.hold_while(DEFAULT_LEASE, || {
         lifecycle.complete_execute_with(plan, epoch, &result, allowed, &call)
     });
     let done = match submitted {
         Ok(done) => done,
         Err(error) => {
-            // It waits again, and the next visit goes on where this one ended.
+            // Release the plan; the changes stay in the sandbox for the next shell.
             let _ = app.lifecycle()?.release_lease(plan, epoch, &app.new_call());
             return Err(error.into());
         }
@@ -191,17 +195,14 @@ fn submit_work(
     let changes = done.plan.result.iter().flat_map(|result| &result.trees);
     let changes: u64 = changes.filter_map(|tree| tree.changes).sum();
     answer.text.push_str(&format!(
-        "Handed in: {}\n",
+        "Submitted {}\n",
         ui::pluralize(changes, "changed file")
     ));
     Ok(answer)
 }
 
-/// What the sandboxes of a plan hold at this moment.
-fn read_sandbox_trees(
-    app: &App,
-    plan_id: plan::PlanId,
-) -> Result<Vec<(String, String)>, CommandError> {
+/// Returns the current tree of each sandbox, by resource.
+fn read_sandbox_trees(app: &App, plan_id: PlanId) -> Result<Vec<(String, String)>, CommandError> {
     let diffs = app.lifecycle()?.view_sandbox_changes(plan_id)?;
     Ok(diffs
         .into_iter()

@@ -1,4 +1,4 @@
-//! `planwright status`.
+//! `planwright status`: shows everything about one plan.
 
 use lifecycle::ClaimObstacle;
 use plan::ledger::{BudgetLedger, BudgetUnit, GlobalBudget};
@@ -9,20 +9,20 @@ use plan::{Phase, PlanId, PlanStage};
 use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
+use crate::commands::event_narrator::format_timestamp;
 use crate::commands::undone_plans::{self, UndonePlans};
 use crate::commands::{CommandAnswer, list};
 use crate::error::CommandError;
 use crate::ui;
 use crate::wire::PlanView;
 
-/// Show one plan.
+/// Show a plan
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// The plan: its id, an unambiguous beginning or end of it, or @ for the plan you used last here.
+    /// Plan ID, a unique prefix or suffix of it, or @ for the plan you used last here
     id: String,
 }
 
-/// Shows one plan.
 pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(app.resolve_plan(&args.id)?)?;
@@ -88,29 +88,26 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         }
     }
     if let Some(lease) = &row.lease {
-        let until = match lifecycle.holder_liveness(&row)? {
-            Some(HolderLiveness::Ended) => "(process ended), lease until",
-            Some(HolderLiveness::Running) => "until",
-            Some(HolderLiveness::Unknown) | None if lease.expires_at < now => "expired",
-            Some(HolderLiveness::Unknown) | None => "until",
+        let until = format!("until {}", format_timestamp(lease.expires_at));
+        let validity = match lifecycle.holder_liveness(&row)? {
+            Some(HolderLiveness::Ended) => format!("(process ended), lease {until}"),
+            Some(HolderLiveness::Unknown) | None if lease.expires_at < now => {
+                format!("expired {}", ui::format_age(now, lease.expires_at))
+            }
+            Some(HolderLiveness::Running | HolderLiveness::Unknown) | None => until,
         };
         lines.push((
             "held by",
-            format!(
-                "{} {until} {} (epoch {})",
-                lease.owner, lease.expires_at, lease.epoch
-            ),
+            format!("{} {validity} (epoch {})", lease.owner, lease.epoch),
         ));
     }
     match lifecycle.find_claim_obstacle(plan)? {
         Some(ClaimObstacle::Project(refusal)) => lines.push(("waits", refusal.to_string())),
-        Some(ClaimObstacle::Host(host)) => {
-            lines.push(("waits", format!("waiting for host {host}")))
-        }
+        Some(ClaimObstacle::Host(host)) => lines.push(("waits", format!("for host {host}"))),
         None => {}
     }
     if let Some(retry_at) = plan.stage.queue_entry().and_then(|queued| queued.retry_at) {
-        lines.push(("retry at", retry_at.to_string()));
+        lines.push(("retry at", format_timestamp(retry_at)));
     }
     if let Some(action) = &plan.action {
         lines.push(("action", action.to_string()));
@@ -139,7 +136,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         && let Ok(sandboxes) = lifecycle.list_sandboxes(plan.id)
         && !sandboxes.is_empty()
     {
-        // By its command, which makes it safe to enter.
+        // Show the command instead of the path: it cleans the git configuration before anyone enters.
         let handle = lifecycle.short_handle(plan.id)?;
         lines.push(("sandbox", format!("planwright path {handle}")));
     }
@@ -199,7 +196,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     if let Some(path) = lifecycle
         .local_host()
         .ok()
-        .and_then(|hands| hands.sandboxes.find_archive(plan.id))
+        .and_then(|host| host.sandboxes.find_archive(plan.id))
     {
         lines.push((
             "ignored, kept in",
@@ -229,7 +226,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     Ok(answer)
 }
 
-/// The plan that took this one back.
+/// Returns the plan that undid this one.
 fn find_undoing_plan(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
     let Some(resource) = row
         .plan
@@ -239,12 +236,12 @@ fn find_undoing_plan(app: &App, row: &PlanRow) -> Result<Option<PlanId>, Command
     else {
         return Ok(None);
     };
-    let of = std::slice::from_ref(&resource.project);
-    let undone_plans = UndonePlans::from_newest_plans(app, &PlanFilter::default(), Some(of))?;
+    let projects = std::slice::from_ref(&resource.project);
+    let undone_plans = UndonePlans::from_newest_plans(app, &PlanFilter::default(), Some(projects))?;
     Ok(undone_plans.undoing_plan(row.plan.id))
 }
 
-/// What was used of what, what is set aside, and what was charged unseen.
+/// Describes spent, reserved and forfeited budget, for this plan and all plans.
 fn describe_usage(
     plan: &plan::Plan,
     ledger: &BudgetLedger,
@@ -261,16 +258,16 @@ fn describe_usage(
         let spent = account.settled.in_unit(unit);
         if spent > 0 || limit.is_some() {
             let mut text = ui::format_spent(unit, spent, limit);
-            let unseen = account.forfeited.in_unit(unit);
-            if unseen > 0 {
-                let unseen = unit.format_amount(unseen);
+            let forfeited = account.forfeited.in_unit(unit);
+            if forfeited > 0 {
+                let forfeited = unit.format_amount(forfeited);
                 text.push_str(&format!(
-                    ", {unseen} of it charged in full: its worker vanished without telling"
+                    ", {forfeited} of it charged in full because its worker disappeared"
                 ));
             }
             let reserved = account.reserved.in_unit(unit);
             if reserved > 0 {
-                text.push_str(&format!(", {} set aside", unit.format_amount(reserved)));
+                text.push_str(&format!(", {} reserved", unit.format_amount(reserved)));
             }
             lines.push((label, text));
         }
@@ -282,7 +279,7 @@ fn describe_usage(
     lines
 }
 
-/// The newest run of an actor on this host: who, how it ended, how it was confined, what it used.
+/// Describes the newest recorded run on this host.
 fn describe_last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, String)> {
     let runs = app
         .lifecycle()
@@ -295,7 +292,6 @@ fn describe_last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, Stri
     Some(("last run", ui::describe_run(&record)))
 }
 
-/// Who works on a plan, and who judges.
 pub(super) fn describe_actors(actors: &plan::PlanActors) -> String {
     let plan::PlanActors {
         strategy,

@@ -1,4 +1,4 @@
-//! `planwright store`.
+//! `planwright store`: migrates, backs up and verifies the store.
 
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,28 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
 
-/// Look after the store.
+/// Maintain the store
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Bring the store's schema up to this program's.
+    /// Migrate the store to the latest schema
     Migrate,
-    /// Write a consistent copy of the store to a new file.
+    /// Write a consistent copy of the store to a new file
     Backup {
-        /// The file to write; it must not exist.
+        /// File to write; must not exist
         file: PathBuf,
     },
-    /// Check that every plan is what its events say, and that no event was changed.
+    /// Check that every plan matches its events and that no event was changed
     Verify,
 }
 
 impl StoreCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         let store = app.lifecycle()?.store();
         match self {
             Self::Migrate => {
                 let (before, after) = store.migrate_schema()?;
                 let text = if before == after {
-                    format!("The store has schema {after} already.\n")
+                    format!("The store already has schema {after}.\n")
                 } else {
                     format!("Migrated the store from schema {before} to {after}.\n")
                 };
@@ -47,13 +46,13 @@ impl StoreCommand {
                 store
                     .write_backup(&file)
                     .map_err(|error| backup_error(error, &file))?;
-                let text = format!("Copied the store to {}\n", file.display());
+                let text = format!("Backed up the store to {}\n", file.display());
                 Ok(CommandAnswer::new(json!({ "file": file }), text))
             }
             Self::Verify => {
                 let verified = store::verify::verify_store(store)?;
                 let mut text = format!(
-                    "Walked {} and {}.\n",
+                    "Checked {} and {}.\n",
                     ui::pluralize(verified.plans, "plan"),
                     ui::pluralize(verified.events, "event")
                 );
@@ -64,7 +63,9 @@ impl StoreCommand {
                     ));
                 }
                 if verified.problems.is_empty() {
-                    text.push_str("Every chain is whole, and every plan is what its events say.\n");
+                    text.push_str(
+                        "All hash chains are intact, and every plan matches its events.\n",
+                    );
                 }
                 let exit = if verified.problems.is_empty() {
                     CommandExit::Ok
@@ -85,7 +86,7 @@ impl StoreCommand {
     }
 }
 
-/// What is wrong with the copy is not wrong with the store.
+/// Tells problems with the target file apart from problems with the store.
 fn backup_error(error: StoreError, file: &Path) -> CommandError {
     match error {
         StoreError::Unusable { place, why } if Path::new(&place) == file => CommandError::new(

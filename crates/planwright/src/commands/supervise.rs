@@ -1,16 +1,15 @@
-//! `planwright supervise`: what Planwright starts itself with to run an actor. It is for no person, and
-//! so in no help.
+//! `planwright supervise`: the internal command under which Planwright starts itself to run an agent. It is
+//! not in the help.
 //!
-//! It is carried out before anything else is read: neither its environment nor its directory is the
-//! user's, and every run of an actor waits for it twice.
+//! It runs before settings are read: its environment and working directory are not the user's, and every
+//! run of an agent waits for it twice.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The word.
 const SUPERVISE_ARGUMENT: &str = "supervise";
 
-/// Supervises if that is what the words of this process say.
+/// Runs the supervisor if the first argument asks for it; otherwise returns `None`.
 pub fn run(arguments: &[OsString]) -> Option<ExitCode> {
     match arguments {
         [_, word, rest @ ..] if word == SUPERVISE_ARGUMENT => Some(sandbox::run_supervisor(rest)),

@@ -1,4 +1,4 @@
-//! `planwright log --transcript`: what agents said, and what came of asking rules.
+//! `planwright log --transcript`: shows agents' transcripts and the output of rule checks.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
 
-/// How many lines of a run are told at most: the first and the last of them.
+/// Lines shown per run. Longer transcripts keep the first and the last half.
 const MAX_TRANSCRIPT_LINES: usize = 20_000;
 
-/// One line that an agent said.
+/// One line of an agent's output, as stored in the transcript file.
 #[derive(Debug, Serialize, Deserialize)]
 struct RunOutputLine {
     ms: u64,
@@ -28,19 +28,18 @@ struct RunOutputLine {
     text: String,
 }
 
-/// How a transcript is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptStyle {
-    /// What was said, for people.
+    /// Parsed messages and tool calls.
     Readable,
-    /// Every line as it was written.
+    /// Lines as the agent wrote them.
     Raw,
 }
 
-/// How much is shown of what a tool answered.
-const MAX_ANSWER_LINES: usize = 8;
+/// Lines shown of a tool's result.
+const MAX_RESULT_LINES: usize = 8;
 
-/// Shows the runs of a plan on this host.
+/// Shows the runs and rule checks of a plan on this host.
 pub fn show_transcript(
     app: &App,
     plan_id: PlanId,
@@ -69,9 +68,9 @@ pub fn show_transcript(
         views.push(json!({ "epoch": run.epoch, "run": run.record, "lines": lines }));
     }
     if runs.is_empty() {
-        text.push_str("No agent has worked on it on this host.\n");
+        text.push_str("No agent has worked on this plan on this host.\n");
     }
-    let mut asked: Vec<Value> = Vec::new();
+    let mut check_views: Vec<Value> = Vec::new();
     for check in &checks {
         let lines = read_lines(&check.transcript)?;
         text.push_str(&check_heading(&check.record));
@@ -79,15 +78,14 @@ pub fn show_transcript(
             .iter()
             .map(|line| render_line(line, ActorOutputFormat::Text));
         text.extend(rendered);
-        asked.push(json!({ "check": check.record, "lines": lines }));
+        check_views.push(json!({ "check": check.record, "lines": lines }));
     }
     Ok(CommandAnswer::new(
-        json!({ "plan_id": row.plan.id, "runs": views, "checks": asked }),
+        json!({ "plan_id": row.plan.id, "runs": views, "checks": check_views }),
         text,
     ))
 }
 
-/// The format in which the actor of a run writes.
 fn output_format(run: &RecordedRun, plan: &Plan) -> ActorOutputFormat {
     let actor = match &run.record {
         Some(record) => Some(&record.actor),
@@ -100,20 +98,20 @@ fn output_format(run: &RecordedRun, plan: &Plan) -> ActorOutputFormat {
     }
 }
 
-/// What an agent answered in the end, if it did not say so on the way.
+/// Returns an agent's final answer if no message in the transcript contains one.
 fn final_answer(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
     let agent_lines = || lines.iter().filter(|line| line.stream == "stdout");
-    let has_spoken = agent_lines().any(|line| {
+    let has_message = agent_lines().any(|line| {
         let entries = parse_transcript_line(format, &line.text);
-        let is_spoken = |one: &TranscriptEntry| {
+        let is_message = |one: &TranscriptEntry| {
             matches!(
                 one,
                 TranscriptEntry::Message(_) | TranscriptEntry::MessageDelta(_)
             )
         };
-        entries.is_none_or(|said| said.iter().any(is_spoken))
+        entries.is_none_or(|entries| entries.iter().any(is_message))
     });
-    if has_spoken || format == ActorOutputFormat::Text {
+    if has_message || format == ActorOutputFormat::Text {
         return String::new();
     }
     let mut stream = AgentStream::new(format, None);
@@ -126,7 +124,7 @@ fn final_answer(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
     })
 }
 
-/// Lines as people read them, with what was said in pieces put together.
+/// Renders lines, joining messages that were streamed in pieces.
 fn render_lines(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
     let mut text = String::new();
     for line in lines {
@@ -152,7 +150,7 @@ fn end_partial_line(text: &mut String) {
     }
 }
 
-/// What a line says, if an agent wrote it in this format.
+/// Parses a line of the agent's standard output; `None` if it is not in this format.
 fn parse_agent_line(
     line: &RunOutputLine,
     format: ActorOutputFormat,
@@ -163,10 +161,9 @@ fn parse_agent_line(
         .flatten()
 }
 
-/// A line as people read it: said, done, answered.
 fn render_line(line: &RunOutputLine, format: ActorOutputFormat) -> String {
     let is_from_agent = line.stream == "stdout";
-    let Some(said) = parse_agent_line(line, format) else {
+    let Some(entries) = parse_agent_line(line, format) else {
         let style = if is_from_agent {
             anstyle::Style::new()
         } else {
@@ -177,7 +174,7 @@ fn render_line(line: &RunOutputLine, format: ActorOutputFormat) -> String {
             ui::style_text(style, ui::escape_controls(&line.text))
         );
     };
-    said.iter().map(render_entry).collect()
+    entries.iter().map(render_entry).collect()
 }
 
 fn render_entry(entry: &TranscriptEntry) -> String {
@@ -188,16 +185,15 @@ fn render_entry(entry: &TranscriptEntry) -> String {
         TranscriptEntry::ToolUse(_) => {
             format!("{}\n", ui::style_text(ui::CODE, format!("→ {words}")))
         }
-        TranscriptEntry::ToolResult(_) => render_tool_answer(&words),
+        TranscriptEntry::ToolResult(_) => render_tool_result(&words),
         TranscriptEntry::Error(_) => format!("{}\n", ui::style_text(ui::BAD, words)),
     }
 }
 
-/// What a tool answered, as far as people read on.
-fn render_tool_answer(words: &str) -> String {
+fn render_tool_result(words: &str) -> String {
     let mut text: String = words
         .lines()
-        .take(MAX_ANSWER_LINES)
+        .take(MAX_RESULT_LINES)
         .map(|line| {
             format!(
                 "{}\n",
@@ -205,7 +201,7 @@ fn render_tool_answer(words: &str) -> String {
             )
         })
         .collect();
-    let more = words.lines().count().saturating_sub(MAX_ANSWER_LINES);
+    let more = words.lines().count().saturating_sub(MAX_RESULT_LINES);
     if more > 0 {
         let left_out = format!("  … {} more", ui::pluralize(more as u64, "line"));
         text.push_str(&format!("{}\n", ui::style_text(ui::DIM, left_out)));
@@ -217,7 +213,7 @@ fn run_heading(run: &RecordedRun) -> String {
     let Some(record) = &run.record else {
         return format!(
             "{}\n",
-            ui::style_text(ui::BOLD, "== a run that goes on, or was killed ==")
+            ui::style_text(ui::BOLD, "== run in progress, or killed ==")
         );
     };
     let parts = ui::describe_run(record);
@@ -227,14 +223,14 @@ fn run_heading(run: &RecordedRun) -> String {
 fn check_heading(check: &CheckRecord) -> String {
     let outcome = match &check.outcome {
         RuleOutcome::Held => "held",
-        RuleOutcome::Failed(_) => "did not hold",
-        RuleOutcome::Open(_) => "was not answered",
+        RuleOutcome::Failed(_) => "failed",
+        RuleOutcome::Open(_) => "is unanswered",
     };
     let words = format!("== rule {} {outcome} ==", check.rule);
     format!("{}\n", ui::style_text(ui::BOLD, words))
 }
 
-/// The lines of a run. What an agent that was killed began to say is left out.
+/// Reads a run's lines. Skips an incomplete last line, which a killed process may leave.
 fn read_lines(path: &Path) -> Result<Vec<RunOutputLine>, CommandError> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -267,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_in_pieces_is_read_as_one() {
+    fn streamed_messages_are_joined() {
         let lines: Vec<RunOutputLine> = [
             r#"{"type":"init","session_id":"s"}"#,
             r#"{"type":"message","role":"assistant","content":"Now","delta":true}"#,

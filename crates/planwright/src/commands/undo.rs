@@ -1,4 +1,4 @@
-//! `planwright undo`.
+//! `planwright undo`: lands the inverse of a landed plan.
 
 use lifecycle::LandingOutcome;
 use plan::PlanStage;
@@ -8,19 +8,20 @@ use crate::cli::App;
 use crate::commands::{CommandAnswer, ConditionArgs, apply};
 use crate::error::CommandError;
 
-/// Take back what a plan landed: a new plan with the inverse change, merged with what came since.
+/// Undo a landed plan
+///
+/// Creates a plan with the inverse change, merges it with what landed since, and lands it.
 #[derive(Debug, clap::Args)]
 pub struct UndoArgs {
-    /// The plan that landed.
+    /// Plan ID or handle of the landed plan, or @ for the plan you used last
     id: String,
-    /// Do not ask.
+    /// Undo without asking for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Makes the plan and lands it.
 pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
@@ -43,8 +44,8 @@ pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         );
     }
     app.remember_plan(undone.plan_id);
-    // Somebody else who takes it back at this moment lands the same plan.
+    // A concurrent undo of the same plan gets and lands this same undo plan.
     let handle = lifecycle.short_handle(undone.plan_id)?;
     apply::land_plan(app, undone.plan_id, &undone.options, &app.new_call())
-        .map_err(|error| error.with_hint(format!("What takes it back: planwright status {handle}")))
+        .map_err(|error| error.with_hint(format!("See the undo plan: planwright status {handle}")))
 }

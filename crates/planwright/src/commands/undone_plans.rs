@@ -1,5 +1,4 @@
-//! Which landed plans were taken back. A plan does not know it of itself: the one that takes it back does,
-//! and that one is newer.
+//! Finds landed plans that were undone. Only the undoing plan, which is newer, records the relation.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +10,15 @@ use store::{PlanFilter, PlanRow};
 use crate::cli::App;
 use crate::error::CommandError;
 
-/// How many newer plans are looked at.
+/// Newer plans that are searched for undos.
 const MAX_NEWER_PLANS: usize = 500;
 
-/// Plans that were taken back, each with the one that did.
+/// Maps an undone plan to the plan that undid it.
 #[derive(Debug, Default)]
 pub struct UndonePlans(BTreeMap<PlanId, PlanId>);
 
 impl UndonePlans {
-    /// What the newest of these plans took back.
+    /// Collects the undos among the newest landed plans.
     pub fn from_newest_plans(
         app: &App,
         filter: &PlanFilter,
@@ -37,7 +36,8 @@ impl UndonePlans {
         Ok(undone)
     }
 
-    /// What these took back, newest first: what was taken back itself takes nothing back any more.
+    /// Adds the undos among these rows, which must be newest first: an undo that was itself undone does not
+    /// count.
     pub fn add_rows(&mut self, rows: &[PlanRow]) {
         for row in rows {
             if let PlanOrigin::UndoOf(of) = row.plan.origin
@@ -49,13 +49,11 @@ impl UndonePlans {
         }
     }
 
-    /// The plan that took this one back.
     pub fn undoing_plan(&self, plan_id: PlanId) -> Option<PlanId> {
         self.0.get(&plan_id).copied()
     }
 }
 
-/// Can it have been taken back?
 pub fn is_landed(row: &PlanRow) -> bool {
     matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)))
 }

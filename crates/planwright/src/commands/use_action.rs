@@ -1,4 +1,4 @@
-//! `planwright use`.
+//! `planwright use`: creates a plan from an action.
 
 use lifecycle::{OperationOutcome, UseRequest};
 use plan::{PlanActors, Profile, QualifiedName};
@@ -15,37 +15,36 @@ use crate::repository_config::{self, RepositoryAction, RepositoryConfig};
 use crate::wire::UserMessage;
 use crate::{actions, actor_set, current_repository, host, rule_warnings, ui};
 
-/// Use an action: make a plan of it.
+/// Create a plan from an action
 #[derive(Debug, clap::Args)]
 pub struct UseArgs {
-    /// The action.
+    /// Action name
     action: QualifiedName,
-    /// The projects to work on.
+    /// Projects to work on
     projects: Vec<QualifiedName>,
-    /// Start from what is not committed yet, too.
+    /// Include uncommitted changes in the sandbox
     #[arg(long)]
     with_changes: bool,
-    /// An argument of the action; repeat it for more, or for the items of a list.
+    /// Argument of the action; repeat for more, or for list items
     #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = parse_argument)]
     arguments: Vec<(String, String)>,
-    /// Where the plan stops and asks: manual, supervised, review or auto.
+    /// Automation profile: manual, supervised, review or auto
     #[arg(long)]
     profile: Option<Profile>,
-    /// What it is for, instead of the action's description.
+    /// Goal, instead of the action's description
     #[arg(long)]
     goal: Option<String>,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Repeating it with the same key makes no second plan and gives the same answer.
+    /// Create at most one plan per key; repeating returns the first answer
     #[arg(long, value_name = "KEY", value_parser = conditions::parse_idempotency_key)]
     idempotency_key: Option<String>,
 }
 
-/// Makes a plan.
 pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if args.projects.is_empty() && current_repository::find_checkout_root().is_some() {
-        // Before the engine is opened, which looks what this host is called: an action of the repository
-        // may make it a project.
+        // Must happen before the engine is opened, because the engine reads the host's id and an action of
+        // the repository may register the repository as a project.
         host::register_host(&app.settings.home)?;
     }
     let resolved = resolve_use(args, app)?;
@@ -100,15 +99,15 @@ pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     })
 }
 
-/// What is used, on what, and what the repositories say about it.
+/// The action to use, the projects to use it on, and their repositories' configuration.
 struct ResolvedUse {
     action: FoundAction,
     projects: Vec<QualifiedName>,
     config: RepositoryConfig,
 }
 
-/// A kept action works on the projects that are named; one of the repository one is in, on that one
-/// unless others are named.
+/// Finds the action. A stored action works only on the named projects; one of the current repository works
+/// on that repository unless projects are named.
 fn resolve_use(args: &UseArgs, app: &App) -> Result<ResolvedUse, CommandError> {
     let config = repository_config::read_for_projects(app, &args.projects)?;
     if !args.projects.is_empty() {
@@ -147,49 +146,49 @@ fn resolve_use(args: &UseArgs, app: &App) -> Result<ResolvedUse, CommandError> {
     })
 }
 
-/// Says that a repository means something else by the name.
+/// Warns if a repository defines a different action of the same name.
 fn warn_passed_over_action(action: &FoundAction, defined: &[RepositoryAction]) -> Vec<UserMessage> {
-    let FoundAction::Stored(kept) = action else {
+    let FoundAction::Stored(stored) = action else {
         return Vec::new();
     };
     let other = defined
         .iter()
-        .find(|one| one.definition.name == *kept.name() && one.definition != kept.definition);
+        .find(|one| one.definition.name == *stored.name() && one.definition != stored.definition);
     let Some(other) = other else {
         return Vec::new();
     };
     let notice = UserMessage {
         level: "info",
         text: format!(
-            "The action `{}` of your store was used, not the one of {}.",
-            kept.name(),
+            "Used action `{}` from your store, not the one in {}.",
+            stored.name(),
             other.file.display()
         ),
     };
     let hint = UserMessage {
         level: "hint",
         text: format!(
-            "To use the repository's from now on: planwright action archive {}",
-            kept.name()
+            "To use the repository's action from now on: planwright action archive {}",
+            stored.name()
         ),
     };
     vec![notice, hint]
 }
 
-/// Says that nobody here knows how an actor of the plan is started.
+/// Warns if an agent of the plan has no definition here.
 fn warn_undefined_actor(plan: &plan::Plan) -> Option<UserMessage> {
     let unknown = plan
         .actors
         .actor_names()
         .find(|actor| plan.actor_definition(actor).is_none())?;
-    let works = [&plan.actors.strategy, &plan.actors.execution].contains(&unknown);
-    let then = match works {
-        true => "the plan waits for a program that works as it, or for plumbing",
-        false => "its rules that ask are for people to answer",
+    let does_work = [&plan.actors.strategy, &plan.actors.execution].contains(&unknown);
+    let consequence = match does_work {
+        true => "the plan waits until another program claims its work",
+        false => "a person must answer its ask rules",
     };
     Some(UserMessage {
         level: "info",
-        text: format!("Nobody here knows how `{unknown}` is started; {then}."),
+        text: format!("Agent `{unknown}` is not defined here; {consequence}."),
     })
 }
 
@@ -205,7 +204,7 @@ fn describe_new_plan(app: &App, done: &OperationOutcome) -> Result<CommandAnswer
     if done.repeated {
         answer.messages.push(UserMessage {
             level: "info",
-            text: "It had been made before; there is no second plan.".to_owned(),
+            text: "The plan already exists; no second one was created.".to_owned(),
         });
     }
     let next = match is_workable(&done.plan) {
@@ -215,7 +214,6 @@ fn describe_new_plan(app: &App, done: &OperationOutcome) -> Result<CommandAnswer
     Ok(answer.with_hint(format!("planwright {next} {handle}")))
 }
 
-/// Says at once that nothing will start.
 fn warn_paused_projects(app: &App, projects: &[QualifiedName]) -> Vec<UserMessage> {
     let Ok(lifecycle) = app.lifecycle() else {
         return Vec::new();
@@ -237,17 +235,15 @@ fn warn_paused_projects(app: &App, projects: &[QualifiedName]) -> Vec<UserMessag
     messages
 }
 
-/// What work starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartingPoint {
-    /// What is committed.
+    /// The target branch.
     Committed,
-    /// What is not committed yet, too.
+    /// The target branch plus uncommitted changes.
     WithChanges,
 }
 
 impl StartingPoint {
-    /// As the flag `--with-changes` says.
     pub fn from_flag(with_changes: bool) -> Self {
         if with_changes {
             Self::WithChanges
@@ -257,7 +253,8 @@ impl StartingPoint {
     }
 }
 
-/// Says at once what the work will not see, and that rules which are not committed hold for it.
+/// Warns about uncommitted files the agent will not see, uncommitted rules that apply, and an unconfined
+/// setup command.
 pub fn warn_uncommitted(
     app: &App,
     projects: &[QualifiedName],
@@ -273,13 +270,13 @@ pub fn warn_uncommitted(
     for location in &locations {
         let unconfined = lifecycle
             .local_host()
-            .is_ok_and(|hands| hands.sandboxes.runs_set_up_unconfined(location));
+            .is_ok_and(|host| host.sandboxes.runs_set_up_unconfined(location));
         if unconfined {
             messages.push(UserMessage {
                 level: "info",
                 text: format!(
-                    "{}: its set-up command runs unconfined, with your rights, as your settings say \
-                     (sandbox.unconfined).",
+                    "{}: the setup command runs unconfined, with your permissions, because of your setting \
+                     sandbox.unconfined.",
                     location.name
                 ),
             });
@@ -288,7 +285,7 @@ pub fn warn_uncommitted(
         messages.extend(branch.as_ref().map(|branch| UserMessage {
             level: "info",
             text: format!(
-                "{}: the rules in planwright.yaml are not those on {branch}; this plan must meet both.",
+                "{}: the rules in planwright.yaml differ from those on {branch}; this plan must meet both.",
                 location.name
             ),
         }));
@@ -301,17 +298,17 @@ pub fn warn_uncommitted(
         let mut uncommitted = lifecycle
             .local_host()
             .ok()
-            .and_then(|hands| hands.sandboxes.open_repository(location).ok())
+            .and_then(|host| host.sandboxes.open_repository(location).ok())
             .and_then(|repository| repository.list_uncommitted_paths().ok())
             .unwrap_or_default();
         let count = uncommitted.len();
         uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
-        // That its rules hold was said.
+        // If `branch` is set, the message above already covers planwright.yaml.
         if uncommitted.len() < count && branch.is_none() {
             messages.push(UserMessage {
                 level: "info",
                 text: format!(
-                    "{}: planwright.yaml is not committed as it stands; what it says now is used.",
+                    "{}: planwright.yaml has uncommitted changes; the current version is used.",
                     location.name
                 ),
             });
@@ -320,7 +317,7 @@ pub fn warn_uncommitted(
             messages.push(UserMessage {
                 level: "info",
                 text: format!(
-                    "{}: {}, not visible to the agent; --with-changes starts from them.",
+                    "{}: {} not visible to the agent; pass --with-changes to include them.",
                     location.name,
                     ui::pluralize(uncommitted.len() as u64, "uncommitted file")
                 ),

@@ -1,4 +1,4 @@
-//! `planwright wait`.
+//! `planwright wait`: blocks until plans reach a condition.
 
 use std::time::{Duration, Instant};
 
@@ -14,35 +14,33 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
 
-/// Wait for plans to get somewhere.
+/// Wait until plans need you, land or end
 #[derive(Debug, clap::Args)]
 pub struct WaitArgs {
-    /// The plans.
+    /// Plan IDs or handles
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// What to wait for.
+    /// Condition to wait for
     #[arg(long, value_enum, default_value_t = WaitCondition::NeedsMe)]
     until: WaitCondition,
-    /// Give up after, as in 90s, 20m or 2h.
+    /// Give up after this time, as in 90s, 20m or 2h
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
 }
 
-/// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WaitCondition {
-    /// A person has to do something, or it ended.
+    /// Every plan needs a person or has ended
     NeedsMe,
-    /// It landed, or halted without.
+    /// Every plan landed, or stopped without landing
     Landed,
-    /// It landed or was cancelled.
+    /// Every plan landed or was cancelled
     Final,
 }
 
-/// How long is waited for a commit before looking anew.
+/// Upper bound for one wait for a commit.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits.
 pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let plans: Vec<PlanId> = args
@@ -50,7 +48,7 @@ pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         .iter()
         .map(|id| app.resolve_plan(id))
         .collect::<Result<_, _>>()?;
-    let began = Instant::now();
+    let started = Instant::now();
     let timeout = args.timeout.map(Span::as_duration);
     loop {
         let rows: Vec<PlanRow> = plans
@@ -60,11 +58,11 @@ pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         if rows.iter().all(|row| args.until.is_reached(row)) {
             return describe_plans(app, &rows, args.until.exit_for(&rows));
         }
-        if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
+        if timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
             return describe_plans(app, &rows, CommandExit::TimedOut);
         }
         let left = timeout.map_or(POLL_INTERVAL, |timeout| {
-            timeout.saturating_sub(began.elapsed())
+            timeout.saturating_sub(started.elapsed())
         });
         lifecycle.store().wait_for_commit(left.min(POLL_INTERVAL))?;
     }
@@ -89,7 +87,7 @@ impl WaitCondition {
     }
 }
 
-/// It goes no further, whoever signs it: it failed, or cannot land as it is.
+/// Returns whether the plan failed or is constrained, so that approving it would not help.
 fn has_halted(row: &PlanRow) -> bool {
     let constrained = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Constrained(_)));
     constrained || row.plan.stage.failure().is_some()

@@ -1,4 +1,4 @@
-//! `planwright waive`.
+//! `planwright waive`: waives a rule for one plan.
 
 use plan::invariant::RuleName;
 
@@ -6,21 +6,20 @@ use crate::cli::App;
 use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
-/// Set a rule aside for one plan, on the record.
+/// Waive a rule for one plan, with a recorded reason
 #[derive(Debug, clap::Args)]
 pub struct WaiveArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// The rule.
+    /// Rule name
     rule: RuleName,
-    /// Why.
+    /// Reason, recorded in the plan's log
     #[arg(long, short)]
     reason: String,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// Sets a rule aside.
 pub fn run(args: &WaiveArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
     let done = app.lifecycle()?.waive_rule(

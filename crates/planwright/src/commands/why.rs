@@ -1,4 +1,4 @@
-//! `planwright why`.
+//! `planwright why`: explains why a plan is not moving.
 
 use lifecycle::ClaimObstacle;
 use plan::judgement::{PendingVerdictReason, RuleCounts};
@@ -9,54 +9,54 @@ use serde_json::json;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
+use crate::commands::event_narrator::format_timestamp;
 use crate::error::{CommandError, daily_commands};
 use crate::ui;
 
-/// Say why a plan does not move, and what would help.
+/// Explain why a plan is not moving and what to do about it
 #[derive(Debug, clap::Args)]
 pub struct WhyArgs {
-    /// The plan.
+    /// Plan ID or handle, or @ for the plan you used last
     id: String,
 }
 
-/// Looks at what a plan waits for.
 pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let why = lifecycle.diagnose_plan(app.resolve_plan(&args.id)?)?;
     let plan = &why.row.plan;
     let handle = lifecycle.short_handle(plan.id)?;
     let mut reasons = vec![state_reason(&why, app.clock.now())];
-    if let Some(now) = &why.gate {
-        for failed in &now.failed_rules {
-            let verb = match failed.waits {
-                Some(_) => "waits",
-                None => "fails",
+    if let Some(gate) = &why.gate {
+        for failed in &gate.failed_rules {
+            let outcome = match failed.waits {
+                Some(_) => "is pending",
+                None => "failed",
             };
             reasons.push(format!(
-                "The {} gate does not open: rule {} {verb}: {}\n    {}",
-                now.gate,
+                "Blocked at the {} gate: rule {} {outcome}: {}\n    {}",
+                gate.gate,
                 failed.rule,
                 ui::escape_controls(&failed.evidence),
                 ui::escape_controls(&failed.check)
             ));
         }
-        for advice in &now.failed_advisories {
+        for advice in &gate.failed_advisories {
             reasons.push(format!(
-                "Rule {} is only advice, and fails: {}\n    {}",
+                "Warning: advisory rule {} failed: {}\n    {}",
                 advice.rule,
                 ui::escape_controls(&advice.evidence),
                 ui::escape_controls(&advice.check)
             ));
         }
-        if now.failed_rules.is_empty() {
+        if gate.failed_rules.is_empty() {
             reasons.push(format!(
                 "The {} gate is open: {}",
-                now.gate,
-                describe_counts(&now.counts)
+                gate.gate,
+                describe_counts(&gate.counts)
             ));
         }
     }
-    let blocking = why.gate.iter().flat_map(|now| &now.failed_rules);
+    let blocking = why.gate.iter().flat_map(|gate| &gate.failed_rules);
     let mut commands: Vec<String> = blocking
         .filter_map(|failed| match (failed.waits, failed.waivable) {
             (Some(PendingVerdictReason::Person), _) => Some(format!(
@@ -80,19 +80,19 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if let Some(needed) = plan.manual_landing_reason().filter(|_| to_review) {
         let profile = plan.profile;
         reasons.push(format!(
-            "Profile {profile} does not land {needed}: a person has to"
+            "Profile {profile} does not land {needed}: a person must apply it"
         ));
     }
     if to_review || matches!(plan.stage, PlanStage::Apply(ApplyState::Constrained(_))) {
-        // Whoever is blocked is sent here; once is enough.
+        // For a blocked plan, the next command is `why` itself.
         let next = app.next_command(&why.row)?;
         commands.extend(next.filter(|_| !why.row.is_blocked()));
     }
-    // Whoever holds the plan knows its authority; it is no secret.
+    // The epoch is not a secret: it fences old holders, it does not authenticate new ones.
     let epoch = format!("--epoch {}", plan.epoch);
     let options = daily_commands(plan, &why.options, &handle).into_iter();
     for command in options.map(|command| command.replace("--epoch E", &epoch)) {
-        // Nobody is at work whom it could wait for.
+        // An interrupted plan has no process to wait for.
         let is_pointless = is_interrupted && command.starts_with("planwright wait ");
         if !is_pointless && !commands.contains(&command) {
             commands.push(command);
@@ -104,8 +104,8 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         "phase": plan.phase(),
         "state": plan.stage.state_name(),
         "reasons": reasons,
-        "gate": why.gate.as_ref().map(|now| json!({
-            "gate": now.gate, "counts": now.counts, "failed": now.failed_rules, "advice": now.failed_advisories,
+        "gate": why.gate.as_ref().map(|gate| json!({
+            "gate": gate.gate, "counts": gate.counts, "failed": gate.failed_rules, "advice": gate.failed_advisories,
         })),
         "options": why.options,
     });
@@ -116,7 +116,7 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-/// The command that takes an obstacle out of the way, where there is one.
+/// Returns the command that removes an obstacle, if there is one.
 pub fn obstacle_remedy(obstacle: &ClaimObstacle) -> Option<String> {
     match obstacle {
         ClaimObstacle::Project(Refusal::ProjectPaused { project, .. }) => {
@@ -126,15 +126,15 @@ pub fn obstacle_remedy(obstacle: &ClaimObstacle) -> Option<String> {
     }
 }
 
-/// How the rules of an open gate came out.
+/// Counts the rules of an open gate, by outcome.
 fn describe_counts(counts: &RuleCounts) -> String {
     let parts: Vec<String> = [
         (counts.held, "holds", "hold"),
         (counts.waived, "is waived", "are waived"),
         (
             counts.advised,
-            "is only advice and fails",
-            "are only advice and fail",
+            "failed but is advisory",
+            "failed but are advisory",
         ),
     ]
     .into_iter()
@@ -145,7 +145,7 @@ fn describe_counts(counts: &RuleCounts) -> String {
     })
     .collect();
     if parts.is_empty() {
-        "there are no rules for it".to_owned()
+        "it has no rules".to_owned()
     } else {
         parts.join(", ")
     }
@@ -155,10 +155,10 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
     let plan = &why.row.plan;
     if let Some(ending) = plan.stage.ending() {
         return format!(
-            "It ended: {} at {} by {}",
+            "It ended: {} by {}, {}",
             plan.stage.state_name(),
-            ending.at,
-            ending.by
+            ending.by,
+            ui::format_age(now, ending.at)
         );
     }
     if let Some(holder) = plan.stage.holder() {
@@ -168,23 +168,22 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
             .as_ref()
             .is_some_and(|lease| lease.expires_at < now);
         let lease = match why.holder_liveness {
-            Some(HolderLiveness::Ended) => {
-                "its process has ended, and whoever comes next takes over"
-            }
+            Some(HolderLiveness::Ended) => "its process has ended, and the next worker takes over",
             Some(HolderLiveness::Running) => "its process is running on this host",
             Some(HolderLiveness::Unknown) | None if expired => {
                 "its lease has expired and can be reclaimed"
             }
-            Some(HolderLiveness::Unknown) | None => "its lease runs",
+            Some(HolderLiveness::Unknown) | None => "its lease is valid",
         };
         return format!(
-            "The plan is held by {} since {}; {lease}",
-            holder.owner, holder.since
+            "{} is working on this plan, started {}; {lease}",
+            holder.owner,
+            ui::format_age(now, holder.since)
         );
     }
     if let Some(question) = plan.stage.question() {
         return format!(
-            "It waits for an answer: {}",
+            "It is waiting for an answer: {}",
             ui::escape_controls(question.text.as_str())
         );
     }
@@ -201,21 +200,21 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
         .and_then(|queued| queued.retry_at)
         .filter(|at| *at > now)
     {
-        return format!("It tries again at {retry_at}");
+        return format!("It retries at {}", format_timestamp(retry_at));
     }
     match &why.obstacle {
-        Some(ClaimObstacle::Project(refusal)) => return format!("It cannot be started: {refusal}"),
+        Some(ClaimObstacle::Project(refusal)) => return format!("It can't start: {refusal}"),
         Some(ClaimObstacle::Host(host)) => {
-            return format!("It is waiting for host {host}, where its repository lies");
+            return format!("It is waiting for host {host}, which has its repository");
         }
         None => {}
     }
     if let Some(over) = &why.over_budget {
-        return format!("It waits for the budget: {over}");
+        return format!("It is waiting for budget: {over}");
     }
     if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &plan.stage {
         let mut reason = format!(
-            "Nothing was landed: {}",
+            "Nothing landed: {}",
             ui::escape_controls(constraint.message.as_str())
         );
         for path in constraint.paths.iter().take(20) {
@@ -231,11 +230,11 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
     match (&plan.stage, plan.needs_person()) {
         (PlanStage::Strategize(_) | PlanStage::Execute(_), true) => {
             format!(
-                "It is {}, and profile {profile} asks a person before it goes on",
+                "It is {}, and profile {profile} asks a person before it continues",
                 plan.stage
             )
         }
-        (PlanStage::Apply(_), true) => format!("It is {} and waits for a person", plan.stage),
+        (PlanStage::Apply(_), true) => format!("It is {} and needs a person", plan.stage),
         (_, false) if plan.stage.queue_entry().is_some() => {
             describe_claim_wait(plan, why.plans_ahead)
         }
@@ -243,15 +242,15 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
             if why
                 .gate
                 .as_ref()
-                .is_some_and(|now| !now.failed_rules.is_empty()) =>
+                .is_some_and(|gate| !gate.failed_rules.is_empty()) =>
         {
-            format!("It is {}, and a gate holds it there", plan.stage)
+            format!("It is {}, and a gate blocks it", plan.stage)
         }
-        (_, false) => format!("It is {} and may go on", plan.stage),
+        (_, false) => format!("It is {} and can continue", plan.stage),
     }
 }
 
-/// Whom a plan waits for that anybody may claim.
+/// Describes what a queued plan is waiting for: a worker, or a program for an undefined agent.
 fn describe_claim_wait(plan: &plan::Plan, ahead: Option<usize>) -> String {
     let phase = Phase::as_str(plan.phase());
     let undefined = plan
@@ -259,16 +258,16 @@ fn describe_claim_wait(plan: &plan::Plan, ahead: Option<usize>) -> String {
         .filter(|actor| plan.actor_definition(actor).is_none());
     match undefined {
         Some(actor) => format!(
-            "It waits for somebody who works as `{actor}` to claim the {phase} phase: it was begun \
-             without a definition of that actor, so a program of its own or plumbing has to"
+            "It is waiting for `{actor}` to claim the {phase} phase. It has no definition of that agent, \
+             so another program or plumbing must claim it"
         ),
         None => {
-            let before = match ahead {
+            let queue = match ahead {
                 Some(0) | None => String::new(),
-                Some(1) => "; 1 plan is due before it".to_owned(),
-                Some(several) => format!("; {several} plans are due before it"),
+                Some(1) => "; 1 plan is ahead of it".to_owned(),
+                Some(several) => format!("; {several} plans are ahead of it"),
             };
-            format!("It waits for a worker to claim the {phase} phase{before}")
+            format!("It is waiting for a worker to claim the {phase} phase{queue}")
         }
     }
 }

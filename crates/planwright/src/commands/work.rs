@@ -1,4 +1,4 @@
-//! `planwright work`.
+//! `planwright work`: a worker that claims due plans and runs their agents.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -15,30 +15,31 @@ use crate::error::CommandError;
 use crate::repository_config::RepositoryConfig;
 use crate::{actor_set, notify, signals, ui};
 
-/// Work on whatever is due, until interrupted. Any number of these may run at once.
+/// Run a worker that executes due plans until interrupted
+///
+/// Any number of workers may run at once.
 #[derive(Debug, clap::Args)]
 pub struct WorkArgs {
-    /// So many plans at once.
+    /// Number of plans to run at once
     #[arg(long, value_name = "N", default_value = "1")]
     concurrency: NonZeroUsize,
-    /// End once nothing is due.
+    /// Exit once no plan is due
     #[arg(long, conflicts_with = "once")]
     drain: bool,
-    /// End after one plan.
+    /// Exit after one plan
     #[arg(long)]
     once: bool,
-    /// Only plans of this project.
+    /// Run only plans of this project
     #[arg(long, value_name = "NAME")]
     project: Option<QualifiedName>,
     /// Run only plans of this agent
     #[arg(long = "agent", alias = "actor", value_name = "NAME")]
     actor: Option<QualifiedName>,
-    /// How long others wait for a worker that does not renew its claims. For trials.
+    /// Lease length in seconds, for tests
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..=3600))]
     lease_seconds: Option<u32>,
 }
 
-/// Works.
 pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let stop = Stop::default();
     signals::stop_on_signals(&stop)?;
@@ -63,14 +64,14 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
             if *engine_progress == DriveProgress::Idle {
                 notifier.notify(plan);
             }
-            if let Some(says) = describe_progress(plan, engine_progress) {
-                write_line(format, &engine, plan, &says);
+            if let Some(line) = describe_progress(plan, engine_progress) {
+                write_line(format, &engine, plan, &line);
             }
         });
     let engine = lifecycle.clone();
-    let _told_by = app
+    let _redirect = app
         .slow_steps
-        .redirect_to(move |plan, says| write_line(format, &engine, plan, says));
+        .redirect_to(move |plan, line| write_line(format, &engine, plan, line));
     if let Some(seconds) = args.lease_seconds {
         worker = worker.lease(Span::from_seconds(seconds.into()));
     }
@@ -97,17 +98,14 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     } else {
         worker.run(&stop)?
     };
-    let mut text = format!(
-        "Took {} further.\n",
-        ui::pluralize(tally.plans_driven, "plan")
-    );
+    let mut text = format!("Worked on {}.\n", ui::pluralize(tally.plans_driven, "plan"));
     if tally.leases_reclaimed > 0 {
-        let leases = ui::pluralize(tally.leases_reclaimed, "plan");
-        text.push_str(&format!("Took {leases} over from workers that are gone.\n"));
+        let plans = ui::pluralize(tally.leases_reclaimed, "plan");
+        text.push_str(&format!("Took over {plans} from dead workers.\n"));
     }
     if tally.errors > 0 {
-        let times = ui::pluralize(tally.errors, "time");
-        text.push_str(&format!("Something went wrong {times}.\n"));
+        let errors = ui::pluralize(tally.errors, "error");
+        text.push_str(&format!("Encountered {errors}.\n"));
     }
     let data = json!({
         "taken": tally.plans_driven,
@@ -123,39 +121,41 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     })
 }
 
-/// What a log says of it, if it does.
+/// Describes progress for the worker's log; `None` for steps that are not logged.
 fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<String> {
     Some(match engine_progress {
-        DriveProgress::ActorStarted { actor, phase } => format!("{actor} works on {phase}"),
+        DriveProgress::ActorStarted { actor, phase } => format!("{actor} started {phase}"),
         DriveProgress::SentBack(ResultRemedy::Fix) => {
-            "does not meet its rules, and goes back".to_owned()
+            "failed its rules and was sent back".to_owned()
         }
         DriveProgress::SentBack(ResultRemedy::Revert) => {
-            "does not meet its rules, and begins anew".to_owned()
+            "failed its rules and starts over".to_owned()
         }
-        DriveProgress::LandingStarted => "is being landed".to_owned(),
+        DriveProgress::LandingStarted => "is landing".to_owned(),
         DriveProgress::Idle if plan.stage.is_final() => format!("is {}", plan.stage.state_name()),
-        DriveProgress::Idle => format!("waits for a person ({})", plan.stage),
-        DriveProgress::NearLimit(how) => format!("nears its limit: {how}"),
-        DriveProgress::Retrying(what) => ui::escape_controls(what),
-        DriveProgress::EngineFailure(what) => format!("trouble: {}", ui::escape_controls(what)),
+        DriveProgress::Idle => format!("needs a person ({})", plan.stage),
+        DriveProgress::NearLimit(usage) => format!("is near its limit: {usage}"),
+        DriveProgress::Retrying(message) => ui::escape_controls(message),
+        DriveProgress::EngineFailure(message) => {
+            format!("error: {}", ui::escape_controls(message))
+        }
         DriveProgress::ActorProgress(_) | DriveProgress::LandingEnded(_) => return None,
     })
 }
 
-fn write_line(format: CliFormat, engine: &Lifecycle, plan: &Plan, says: &str) {
+fn write_line(format: CliFormat, engine: &Lifecycle, plan: &Plan, line: &str) {
     let handle = engine.short_handle(plan.id).unwrap_or_default();
     let _ = match format {
         CliFormat::Human => writeln!(
             anstream::stderr().lock(),
-            "{}  {says}  {}",
+            "{}  {line}  {}",
             ui::style_text(ui::BOLD, handle),
             ui::style_text(ui::DIM, ui::truncate_line(plan.goal.as_str(), 50))
         ),
         CliFormat::Json => writeln!(
             anstream::stdout().lock(),
             "{}",
-            json!({ "plan_id": plan.id, "says": says })
+            json!({ "plan_id": plan.id, "says": line })
         ),
     };
 }

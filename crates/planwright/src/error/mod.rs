@@ -1,5 +1,5 @@
-//! Errors as people and scripts get them: what happened, what to do, which exit code. All human
-//! wording of failures lives here.
+//! Turns errors of the engine into messages: what happened, what to type next, which exit code. All hints are
+//! written here.
 
 mod refusal;
 mod sandbox;
@@ -19,48 +19,45 @@ use crate::invocation::quote_word;
 use crate::spelling::nearest_word;
 use crate::yaml;
 
-/// Why a command did not work.
+/// A failed command as it is reported to the caller.
 #[derive(Debug)]
 pub struct CommandError {
-    /// The exit code it ends with.
     pub exit: CommandExit,
     /// What happened, and why.
     pub message: String,
-    /// What to do about it, each a sentence or a command.
+    /// What to do next; each is a sentence or a command.
     pub hints: Vec<String>,
-    /// A machine's view of it.
+    /// The JSON `data`: at least `kind`, a stable word for this error.
     pub data: serde_json::Value,
-    /// What is said to people in other words than to scripts.
+    /// Hints that differ between people and scripts; resolved by `for_people` or `for_scripts`.
     pub recovery: Option<RecoveryHint>,
 }
 
-/// How to go on, as far as it depends on who asks.
+/// A way to recover whose wording depends on who asks.
 #[derive(Debug)]
 pub enum RecoveryHint {
-    /// The plan cannot do that as it stands.
+    /// The plan's state does not allow the verb.
     OtherVerbs {
-        /// What was asked of the engine, which may be but a step of what was typed.
+        /// The refused verb, which may be only one step of the typed command.
         verb: Verb,
-        /// What can be done instead.
         possible_verbs: Vec<Verb>,
     },
-    /// Somebody else works on it.
+    /// Another process holds the plan's lease.
     WaitForHolder,
-    /// This project is unknown, or known no more.
+    /// The project never existed or was deleted.
     MissingProject(QualifiedName),
-    /// The plan ended; what landed can be taken back.
+    /// The plan is final. A landed one can be undone.
     PlanEnded,
-    /// This branch is not in the repository.
+    /// The repository does not have this branch.
     MissingBranch {
-        /// Where the repository is.
+        /// The repository.
         path: PathBuf,
-        /// Its short name.
+        /// The name without `refs/heads/`.
         branch: String,
     },
 }
 
 impl CommandError {
-    /// An error with nothing but a message.
     pub fn new(exit: CommandExit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -71,12 +68,11 @@ impl CommandError {
         }
     }
 
-    /// The words of the command line were wrong.
+    /// A wrong argument or value; exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(CommandExit::Usage, message)
     }
 
-    /// With what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -111,9 +107,7 @@ impl From<LifecycleError> for CommandError {
                 capitalize_sentence(&error.to_string()),
             )
             .with_kind("waiting_for_host")
-            .with_hint(
-                "Work on it from there, or say that it lies here: planwright project relink",
-            ),
+            .with_hint("Work on it there, or register this host's copy: planwright project relink"),
             LifecycleError::ResourceGone { .. } => Self::new(
                 CommandExit::NotFound,
                 capitalize_sentence(&error.to_string()),
@@ -137,12 +131,12 @@ impl From<LifecycleError> for CommandError {
             LifecycleError::InvalidRule(problem) => {
                 Self::usage(capitalize_sentence(&problem.to_string()))
                     .with_kind("bad_rule")
-                    .with_hint("As in: planwright rule add small --expr 'totals.lines <= 400'")
+                    .with_hint("Example: planwright rule add small --expr 'totals.lines <= 400'")
             }
             LifecycleError::UnreadableRules(why) => Self::new(CommandExit::Error, why)
                 .with_kind("bad_rules")
                 .with_hint(
-                    "Mend the file on the branch that plans land on; until then nothing lands.",
+                    "Fix planwright.yaml on the target branch. Nothing can land until it is valid.",
                 ),
             LifecycleError::Store(error) => error.into(),
             LifecycleError::CommitUnknown(_) => Self::new(
@@ -151,13 +145,13 @@ impl From<LifecycleError> for CommandError {
             )
             .with_kind("unknown_outcome")
             .with_hint("Repeat the command with the same --idempotency-key: nothing is done twice.")
-            .with_hint("Without a key, look first: planwright list"),
+            .with_hint("Without a key, check first whether it happened: planwright list"),
         }
     }
 }
 
 impl CommandError {
-    /// A file is not what it should be; shown with the place.
+    /// A problem in a file, with an excerpt of the line.
     pub fn malformed_file(problem: yaml::YamlProblem, source: &str) -> Self {
         let message = format!("{problem}\n{}", problem.excerpt(source));
         let mut error =
@@ -166,19 +160,18 @@ impl CommandError {
         error
     }
 
-    /// As scripts on plumbing are told: by its verbs.
+    /// Adds the hints for scripts, in terms of plumbing verbs.
     #[must_use]
     pub fn for_scripts(mut self) -> Self {
         match self.recovery.take() {
             Some(RecoveryHint::OtherVerbs {
-                possible_verbs: helps,
-                ..
-            }) if !helps.is_empty() => {
-                let verbs: Vec<&str> = helps.iter().map(|verb| verb.as_str()).collect();
-                self.with_hint(format!("What can be done now: {}", verbs.join(", ")))
+                possible_verbs, ..
+            }) if !possible_verbs.is_empty() => {
+                let verbs: Vec<&str> = possible_verbs.iter().map(|verb| verb.as_str()).collect();
+                self.with_hint(format!("Possible now: {}", verbs.join(", ")))
             }
             Some(RecoveryHint::WaitForHolder) => self.with_hint(
-                "Wait for it, or take the lease once it has expired: planwright plumbing reclaim",
+                "Wait for the holder, or reclaim the lease after it expires: planwright plumbing reclaim",
             ),
             Some(RecoveryHint::MissingProject(_)) => self.with_hint("planwright project list"),
             Some(RecoveryHint::MissingBranch { path, branch }) => {
@@ -188,16 +181,17 @@ impl CommandError {
         }
     }
 
-    /// As people are told who typed this command about this plan: by what they type every day.
+    /// Adds the hints for people, in terms of everyday commands. `plan` is the plan that the command named, with
+    /// its handle.
     #[must_use]
     pub fn for_people(mut self, command: &str, plan: Option<(&Plan, &str)>) -> Self {
         let word = command.rsplit(' ').next().unwrap_or(command);
-        let way_out = self.recovery.take();
-        if let Some(RecoveryHint::OtherVerbs { verb, .. }) = &way_out {
+        let recovery = self.recovery.take();
+        if let Some(RecoveryHint::OtherVerbs { verb, .. }) = &recovery {
             self.message = name_typed_command(&self.message, *verb, word);
         }
         let Some((plan, handle)) = plan else {
-            return match way_out {
+            return match recovery {
                 Some(RecoveryHint::MissingProject(_)) => self.with_hint("planwright project list"),
                 Some(RecoveryHint::MissingBranch { path, branch }) => {
                     self.with_hint(create_branch_hint(&path, &branch))
@@ -210,13 +204,10 @@ impl CommandError {
                 | None => self,
             };
         };
-        match way_out {
-            Some(RecoveryHint::OtherVerbs {
-                possible_verbs: helps,
-                ..
-            }) => {
+        match recovery {
+            Some(RecoveryHint::OtherVerbs { possible_verbs, .. }) => {
                 let just_refused = format!("planwright {word} ");
-                let commands = daily_commands(plan, &helps, handle).into_iter();
+                let commands = daily_commands(plan, &possible_verbs, handle).into_iter();
                 let others = commands.filter(|command| !command.starts_with(&just_refused));
                 self.hints.extend(others);
             }
@@ -243,10 +234,10 @@ impl CommandError {
 fn create_branch_hint(path: &Path, branch: &str) -> String {
     let path = quote_word(&path.display().to_string());
     let branch = quote_word(branch);
-    format!("Make it (git -C {path} branch {branch}), or name another.")
+    format!("Create it (git -C {path} branch {branch}), or name another branch.")
 }
 
-/// What helps a plan whose branch was deleted under it: the branch again, where the work started.
+/// Explains that the plan's target branch was deleted, and how to create it again at the plan's base.
 fn explain_missing_branch(
     mut error: CommandError,
     plan: &Plan,
@@ -265,7 +256,7 @@ fn explain_missing_branch(
         .base_commit(&resource.name)
         .map(|base| &base[..base.len().min(12)]);
     error.message = format!(
-        "The branch `{branch}`, which the plan lands on, is not in {} any more",
+        "The branch `{branch}`, which the plan lands on, no longer exists in {}",
         path.display()
     );
     error.hints.clear();
@@ -279,14 +270,14 @@ fn explain_missing_branch(
         .with_hint("planwright cancel ID")
 }
 
-/// What helps a plan whose project was deleted under it: the same one again.
+/// Explains that the plan's project was deleted, and how to create it again.
 fn explain_missing_project(
     error: CommandError,
     plan: &Plan,
     project: &QualifiedName,
 ) -> CommandError {
-    let of_it = |resource: &&PlanResource| resource.project == *project;
-    let Some(resource) = plan.resources.iter().find(of_it) else {
+    let in_project = |resource: &&PlanResource| resource.project == *project;
+    let Some(resource) = plan.resources.iter().find(in_project) else {
         return error.with_hint("planwright project list");
     };
     let place = match resource.target.as_deref() {
@@ -301,13 +292,13 @@ fn explain_missing_project(
         ..error
     }
     .with_hint(format!(
-        "To let the plan go on, say where it lies: planwright project create {project} {place} --as {}",
+        "To continue the plan, create the project again: planwright project create {project} {place} --as {}",
         resource.resource
     ))
     .with_hint("planwright cancel ID")
 }
 
-/// What is said of a step of the engine, said of the command that took it.
+/// Replaces the engine's verb at the start of a message with the command that the person typed.
 fn name_typed_command(message: &str, step: Verb, command: &str) -> String {
     let step = step.as_str();
     let rest = message
@@ -319,7 +310,7 @@ fn name_typed_command(message: &str, step: Verb, command: &str) -> String {
     }
 }
 
-/// A hint about the plan in question, as it can be typed.
+/// Replaces the word `ID` in a hint with the plan's handle.
 fn fill_in_handle(hint: &str, handle: &str) -> String {
     let words: Vec<&str> = hint.split(' ').collect();
     let named = words.iter().map(|word| match *word {
@@ -329,7 +320,7 @@ fn fill_in_handle(hint: &str, handle: &str) -> String {
     named.collect::<Vec<_>>().join(" ")
 }
 
-/// Names the word that was probably meant.
+/// Appends a suggestion if a known word is close to `given`.
 pub fn did_you_mean(mut error: CommandError, given: &str, known: &[String]) -> CommandError {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     if let Some(near) = nearest_word(given, &known) {
@@ -339,7 +330,7 @@ pub fn did_you_mean(mut error: CommandError, given: &str, known: &[String]) -> C
     error
 }
 
-/// With a capital letter, as a person reads it. What is typed in lower case stays so.
+/// Capitalizes a sentence, unless it begins with a name such as `start-execute` or a quoted word.
 fn capitalize_sentence(text: &str) -> String {
     let first_word = text.split(' ').next().unwrap_or_default();
     if !first_word.chars().all(|letter| letter.is_ascii_lowercase()) {
@@ -357,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stays_as_it_is_written() {
+    fn names_are_not_capitalized() {
         assert_eq!(
             capitalize_sentence("the plan is final"),
             "The plan is final"
@@ -366,7 +357,10 @@ mod tests {
             capitalize_sentence("start-execute was done"),
             "start-execute was done"
         );
-        assert_eq!(capitalize_sentence("`x` is no plan"), "`x` is no plan");
+        assert_eq!(
+            capitalize_sentence("`x` is not a plan"),
+            "`x` is not a plan"
+        );
         assert_eq!(capitalize_sentence(""), "");
     }
 }

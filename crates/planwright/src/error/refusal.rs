@@ -1,4 +1,4 @@
-//! What the engine said no to: a refusal, or rules that failed.
+//! Exit codes, kinds and hints for refusals of the engine and for rules that failed at a gate.
 
 use plan::invariant::{RuleName, RuleScope};
 use plan::judgement::PendingVerdictReason;
@@ -10,9 +10,9 @@ use crate::exit::CommandExit;
 use crate::limits;
 use crate::ui;
 
-/// Rules failed at a gate.
+/// Lists the failed rules. Needs a person if every one of them only waits for a person's verdict.
 pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
-    let mut message = format!("{blocked}. The plan did not move.");
+    let mut message = format!("{blocked}. The plan did not change.");
     let mut hints = Vec::new();
     for failed in &blocked.failed {
         message.push_str(&format!(
@@ -22,12 +22,12 @@ pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
             ui::escape_controls(&failed.check)
         ));
         if failed.waits == Some(PendingVerdictReason::Person) {
-            let holds = format!(
+            let approve = format!(
                 "planwright approve {} --rule {}",
                 blocked.plan, failed.rule.name
             );
-            let rejected = format!("{holds} --reject \"TEXT\"");
-            hints.extend([holds, rejected]);
+            let reject = format!("{approve} --reject \"TEXT\"");
+            hints.extend([approve, reject]);
         } else if failed.waivable {
             hints.push(format!(
                 "planwright waive {} {} --reason \"TEXT\"",
@@ -35,7 +35,7 @@ pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
             ));
         } else {
             hints.push(format!(
-                "{} cannot be waived: change the plan, or the rule.",
+                "{} cannot be waived. Change the plan or the rule.",
                 failed.rule
             ));
         }
@@ -63,7 +63,7 @@ pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
     }
 }
 
-/// The plan, or whatever it was about, cannot do that.
+/// Maps a refusal to its exit code, kind and hints. The message is the refusal's own text, except for `Held`.
 pub fn from_refusal(refusal: &Refusal) -> CommandError {
     let new = |exit, kind: &str| {
         CommandError::new(exit, capitalize_sentence(&refusal.to_string())).with_kind(kind)
@@ -83,11 +83,11 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         Refusal::NoSuchChangeset { plan, .. } => new(CommandExit::NotFound, "no_such_changeset")
             .with_hint(format!("planwright plumbing changesets {plan}")),
         Refusal::VersionMismatch { .. } => new(CommandExit::Conflict, "version_mismatch")
-            .with_hint("Look at what changed, then repeat with the new --if-version or without one."),
-        Refusal::WrongState { verb, helps, .. } => CommandError {
+            .with_hint("Look at what changed, then repeat with the new --if-version, or without it."),
+        Refusal::WrongState { verb, possible_verbs, .. } => CommandError {
             recovery: Some(RecoveryHint::OtherVerbs {
                 verb: *verb,
-                possible_verbs: helps.clone(),
+                possible_verbs: possible_verbs.clone(),
             }),
             ..new(CommandExit::Conflict, "wrong_state")
         },
@@ -95,13 +95,10 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             recovery: Some(RecoveryHint::PlanEnded),
             ..new(CommandExit::Conflict, "final")
         }
-        .with_hint("What has ended stays as it is; start a new plan to go on."),
+        .with_hint("A finished plan does not change. Start a new plan to continue."),
         Refusal::Held { holder, expires_at } => {
             let mut error = new(CommandExit::Conflict, "held");
-            error.message = format!(
-                "The plan is held by {} since {} (epoch {})",
-                holder.owner, holder.since, holder.epoch
-            );
+            error.message = format!("{} is already working on this plan", holder.owner);
             error.data = serde_json::json!({
                 "kind": "held",
                 "owner": holder.owner,
@@ -113,39 +110,39 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             error
         }
         Refusal::Fenced { .. } => new(CommandExit::Conflict, "fenced")
-            .with_hint("Somebody else took over or the work is finished; do not go on with it."),
+            .with_hint("Another holder took over, or the work is finished. Stop working on it."),
         Refusal::NotDue { .. } => new(CommandExit::Conflict, "not_due"),
         Refusal::OverBudget(over) if over.account == AccountName::Global => new(CommandExit::Conflict, "over_budget")
-            .with_hint(limits::raise_budget_command(over.means, over.spent, over.limit)),
+            .with_hint(limits::raise_budget_command(over.unit, over.spent, over.limit)),
         Refusal::OverBudget(over) => new(CommandExit::Conflict, "over_budget")
-            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(over.means, over.spent, over.limit))),
-        Refusal::LimitTooLow { means, limit, spent } => new(CommandExit::Conflict, "limit_too_low")
-            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(*means, *spent, *limit))),
+            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(over.unit, over.spent, over.limit))),
+        Refusal::LimitTooLow { unit, limit, spent } => new(CommandExit::Conflict, "limit_too_low")
+            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(*unit, *spent, *limit))),
         Refusal::LeaseRuns { .. } => {
             new(CommandExit::Conflict, "lease_runs").with_hint("It can be reclaimed once it has expired.")
         }
         Refusal::QuestionOpen => new(CommandExit::Conflict, "question_open"),
         Refusal::NeedsPerson { .. } => new(CommandExit::NeedsPerson, "needs_person"),
         Refusal::ApprovalVoid(_) => {
-            new(CommandExit::NeedsPerson, "approval_void").with_hint("Look again, and sign: planwright apply ID")
+            new(CommandExit::NeedsPerson, "approval_void").with_hint("Review the current result and approve it: planwright apply ID")
         }
         Refusal::RuleOfRepository => new(CommandExit::Usage, "rule_of_repository"),
         Refusal::NothingToJudge { .. } => {
             new(CommandExit::Usage, "nothing_to_judge").with_hint("Judge it --at result or --at apply.")
         }
         Refusal::RuleDoesNotAsk { .. } => new(CommandExit::Usage, "not_asking")
-            .with_hint("To land although it fails: planwright waive ID NAME --reason \"TEXT\""),
+            .with_hint("To land in spite of it: planwright waive ID NAME --reason \"TEXT\""),
         Refusal::NothingToFix => new(CommandExit::NeedsPerson, "nothing_to_fix")
             .with_hint("planwright revise ID \"TEXT\""),
         Refusal::NeedsApproval => new(CommandExit::NeedsPerson, "needs_approval").with_hint("planwright apply ID"),
         Refusal::NeedsFate => new(CommandExit::Usage, "needs_fate"),
         Refusal::PointOfNoReturn { .. } => new(CommandExit::Conflict, "point_of_no_return"),
         Refusal::JudgementStale { .. } => {
-            new(CommandExit::Conflict, "judgement_stale").with_hint("Repeat the command; plan or rules kept changing.")
+            new(CommandExit::Conflict, "judgement_stale").with_hint("The plan or its rules kept changing. Repeat the command.")
         }
         Refusal::ReversionLimit(_) => new(CommandExit::Conflict, "reversion_limit"),
         Refusal::EmptyResult => new(CommandExit::Conflict, "empty_result")
-            .with_hint("If that is what was wanted, say so: --allow-empty"),
+            .with_hint("Nothing changed. To accept an empty result, pass --allow-empty"),
         Refusal::BasesMismatch => new(CommandExit::Usage, "bases_do_not_fit"),
         Refusal::MovesMismatch => new(CommandExit::Usage, "moves_do_not_fit"),
         Refusal::NotLanded { .. } => new(CommandExit::Conflict, "not_landed"),
@@ -169,12 +166,12 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             .with_hint(format!("planwright project resume {project}")),
         Refusal::ProjectInUse { count, plans, .. } => {
             let mut error = new(CommandExit::Conflict, "project_in_use")
-                .with_hint("Let them end or cancel them; with --force they will not find what they work on.");
+                .with_hint("Wait for these plans or cancel them. With --force they lose their repository.");
             error.data = serde_json::json!({ "kind": "project_in_use", "count": count, "plans": plans });
             error
         }
         Refusal::ResourceExists { project, name } => new(CommandExit::Conflict, "resource_exists").with_hint(format!(
-            "If it has moved, say so: planwright project relink {project} {name}"
+            "If it moved: planwright project relink {project} {name}"
         )),
         Refusal::PlaceTaken { .. } => new(CommandExit::Conflict, "place_taken"),
         Refusal::ResourceKind { project, name, .. } => new(CommandExit::Conflict, "resource_kind").with_hint(format!(
@@ -190,7 +187,7 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         Refusal::RuleExists { scope, name } => new(CommandExit::Conflict, "rule_exists")
             .with_hint(format!("Remove it first: {}", rule_removal_command(scope, name))),
         Refusal::NonOverridable { rule } => new(CommandExit::Blocked, "non_overridable").with_hint(format!(
-            "It holds until it is removed: {}",
+            "It can only be removed: {}",
             rule_removal_command(&rule.scope, &rule.name)
         )),
         Refusal::NodeHasOpenChangeset { open } => new(CommandExit::Conflict, "node_has_open_changeset").with_hint(format!(
@@ -208,12 +205,12 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
     }
 }
 
-/// The command that removes a rule.
+/// The command that removes a rule, or a sentence if only a change of the file can.
 fn rule_removal_command(scope: &RuleScope, name: &RuleName) -> String {
     let scope = match scope {
         RuleScope::Global => String::new(),
         RuleScope::Project(project) => format!(" --project {project}"),
-        // It is nobody's to remove but by landing on the target.
+        // Rules of a repository change only by landing on the target branch.
         RuleScope::Repository(_) => {
             return "Change planwright.yaml on the target branch.".to_owned();
         }
@@ -238,7 +235,7 @@ mod tests {
     const ID: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
     #[test]
-    fn rules_of_every_scope_can_be_removed_as_it_is_said() {
+    fn removal_commands_of_all_scopes_parse() {
         let name: RuleName = "calm".parse().unwrap();
         for scope in [
             RuleScope::Global,

@@ -1,16 +1,15 @@
-//! What went wrong with a repository, a directory or a process.
+//! Exit codes, kinds and hints for errors of git, files, sandboxes and processes.
 
 use sandbox::SandboxError;
 
 use super::{CommandError, RecoveryHint};
 use crate::exit::CommandExit;
 
-/// What went wrong with a repository or a directory.
 pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
     let new = |exit, kind: &str| CommandError::new(exit, error.to_string()).with_kind(kind);
     if error.is_permission_denied() {
         return new(CommandExit::Error, "not_permitted").with_hint(
-            "Let yourself read and write there, and repeat the command; nothing is lost.",
+            "Give yourself read and write permission there and repeat the command. Nothing is lost.",
         );
     }
     match error {
@@ -21,10 +20,10 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
         SandboxError::GitFailed { .. } => new(CommandExit::Error, "git"),
         SandboxError::GitTimedOut { path, .. } => new(CommandExit::Error, "git_too_slow")
             .with_hint(format!(
-                "Does the disk answer, and is `git` git itself? Try: git -C {} status",
+                "Check that git works there: git -C {} status",
                 path.display()
             ))
-            .with_hint("Then repeat the command; nothing is lost."),
+            .with_hint("Then repeat the command. Nothing is lost."),
         SandboxError::FileFailed { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             new(CommandExit::NotFound, "not_found")
         }
@@ -32,11 +31,11 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
         SandboxError::UnusableLocation { hint, .. } => new(CommandExit::Conflict, "bad_place").with_hint(hint.clone()),
         SandboxError::DetachedHead { path } => new(CommandExit::Conflict, "detached")
             .with_hint(format!(
-                "Check out the branch that changes shall land on: git -C {} switch BRANCH",
+                "Check out the branch to land on: git -C {} switch BRANCH",
                 path.display()
             ))
             .with_hint(format!(
-                "Or give it a name with its branch: planwright project create NAME --git {} --branch BRANCH",
+                "Or create a project with a branch: planwright project create NAME --git {} --branch BRANCH",
                 path.display()
             )),
         SandboxError::UntrustedOwner { path } => new(CommandExit::Error, "not_trusted").with_hint(format!(
@@ -51,10 +50,10 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
             ..new(CommandExit::NotFound, "no_branch")
         },
         SandboxError::DiskFull { .. } => new(CommandExit::Error, "no_space")
-            .with_hint("Free some space there and run the command again; nothing is lost."),
+            .with_hint("Free some space there and repeat the command. Nothing is lost."),
         SandboxError::ObjectMissing { .. } => new(CommandExit::NotFound, "object_gone"),
         SandboxError::ResultMissing { .. } => new(CommandExit::NotFound, "result_gone")
-            .with_hint("Have the work done again: planwright retry ID --fresh"),
+            .with_hint("Run the work again: planwright retry ID --fresh"),
         SandboxError::SandboxMissing { .. } => new(CommandExit::NotFound, "sandbox_gone").with_hint(
             "Start over: planwright retry ID --fresh",
         ),
@@ -68,12 +67,12 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
             new(CommandExit::Conflict, "target_moved").with_hint("Repeat the command.")
         }
         SandboxError::LockedByGit { lock } => new(CommandExit::Conflict, "locked").with_hint(format!(
-            "Repeat the command; if no git is running, remove {}",
+            "Repeat the command. If no git process is running, remove {}",
             lock.display()
         )),
         SandboxError::OccupiedByProcess { .. } => new(CommandExit::Conflict, "occupied").with_hint("End it first."),
         SandboxError::SandboxInUse { .. } => {
-            new(CommandExit::Conflict, "occupied").with_hint("Repeat the command once it is done.")
+            new(CommandExit::Conflict, "occupied").with_hint("Repeat the command when it has finished.")
         }
         SandboxError::InvalidBranchName { .. } => new(CommandExit::Usage, "bad_branch_name"),
         SandboxError::BranchExists { .. } => {
@@ -82,7 +81,7 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
         SandboxError::LandingInProgress { .. } => new(CommandExit::Conflict, "busy").with_hint("Repeat the command."),
         SandboxError::SupervisorFailed { .. } => new(CommandExit::Error, "unsupervised"),
         SandboxError::SetUpFailed { .. } => new(CommandExit::Error, "set_up_failed")
-            .with_hint("It is sandbox.setup in planwright.yaml; the plan waits: planwright retry ID"),
+            .with_hint("Fix sandbox.setup in planwright.yaml, then: planwright retry ID"),
         SandboxError::SetUpStopped { .. } => new(CommandExit::Interrupted, "stopped"),
         SandboxError::NoSupervisor { .. } => new(CommandExit::Error, "no_supervisor"),
         SandboxError::DamagedFile { .. } => new(CommandExit::Error, "damaged"),

@@ -1,4 +1,4 @@
-//! What went wrong with the store, or with finding a plan in it.
+//! Exit codes, kinds and hints for errors of the store and for handles that do not resolve.
 
 use lifecycle::HandleError;
 use store::StoreError;
@@ -10,7 +10,7 @@ impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         let message = error.to_string();
         let message = match error {
-            // These begin with a place, which stays as it is written.
+            // These messages begin with a path or address, which must not be capitalized.
             StoreError::Unusable { .. }
             | StoreError::NotAStore { .. }
             | StoreError::NewerSchema { .. }
@@ -30,10 +30,10 @@ impl From<StoreError> for CommandError {
                 .with_hint("planwright store migrate"),
             StoreError::NewerSchema { .. } => base
                 .with_kind("newer_schema")
-                .with_hint("Use the newer planwright that wrote it, or another --store."),
+                .with_hint("Use the newer planwright that wrote it, or choose another --store."),
             StoreError::NotAStore { .. } => base
                 .with_kind("not_a_store")
-                .with_hint("Point --store at another file; this one was left as it is."),
+                .with_hint("Point --store at another file. This one was not changed."),
             StoreError::NetworkFileSystem { .. } => {
                 base.with_kind("network_file_system").with_hint(
                     "Keep the store on a local disk, or share plans through --store postgres://…",
@@ -41,22 +41,22 @@ impl From<StoreError> for CommandError {
             }
             StoreError::Full { .. } => base
                 .with_kind("full")
-                .with_hint("Free some space and run the command again; nothing was stored."),
-            StoreError::Unreachable { .. } => base
-                .with_kind("unreachable")
-                .with_hint("Is the server running? Nothing was stored; repeat when it is."),
+                .with_hint("Free some space and repeat the command. Nothing was stored."),
+            StoreError::Unreachable { .. } => base.with_kind("unreachable").with_hint(
+                "Check that the server is running and repeat the command. Nothing was stored.",
+            ),
             StoreError::Busy { .. } => base
                 .with_kind("busy")
-                .with_hint("Nothing was stored; repeat the command."),
+                .with_hint("Nothing was stored. Repeat the command."),
             StoreError::Corrupt { .. } => base
                 .with_kind("corrupt")
                 .with_hint("planwright store verify"),
             StoreError::Unusable { .. } => base
                 .with_kind("unusable")
-                .with_hint("Give another place: --store sqlite:PATH, or set PLANWRIGHT_HOME."),
+                .with_hint("Choose another location with --store sqlite:PATH or PLANWRIGHT_HOME."),
             StoreError::Database { .. } => base
                 .with_kind("database")
-                .with_hint("Nothing was stored; repeat the command.")
+                .with_hint("Nothing was stored. Repeat the command.")
                 .with_hint("planwright doctor"),
             StoreError::Unsupported { .. } => base.with_kind("unsupported"),
         }
@@ -76,10 +76,11 @@ impl From<HandleError> for CommandError {
                     .with_hint("planwright list")
             }
             HandleError::Ambiguous { plans, .. } => {
-                let named: Vec<String> = plans.iter().take(5).map(ToString::to_string).collect();
+                let candidates: Vec<String> =
+                    plans.iter().take(5).map(ToString::to_string).collect();
                 Self::usage(message)
                     .with_kind("ambiguous_handle")
-                    .with_hint(format!("Give more of it: {}", named.join(", ")))
+                    .with_hint(format!("Use more characters: {}", candidates.join(", ")))
             }
             HandleError::Store(error) => error.into(),
         }

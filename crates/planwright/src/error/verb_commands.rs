@@ -1,10 +1,10 @@
-//! What is typed for a verb of the engine.
+//! The command to type for each verb of the engine.
 
 use plan::{Plan, Verb};
 
 use crate::commands::is_workable;
 
-/// What people type for these verbs, most useful first, each once.
+/// The everyday commands for these verbs, in their order, without duplicates.
 pub fn daily_commands(plan: &Plan, verbs: &[Verb], handle: &str) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     for verb in verbs {
@@ -14,9 +14,9 @@ pub fn daily_commands(plan: &Plan, verbs: &[Verb], handle: &str) -> Vec<String> 
     commands
 }
 
-/// What people type for a verb, if it is for them.
+/// The everyday command for a verb; `None` if people do not use it.
 fn daily_command(plan: &Plan, verb: Verb, handle: &str) -> Option<String> {
-    // Whoever works elsewhere works through plumbing.
+    // Without definitions of its agents, the engine cannot run the plan; its agents use plumbing.
     let driven_here = is_workable(plan);
     match verb {
         Verb::StartStrategize | Verb::StartExecute | Verb::ExecutePlan if driven_here => {
@@ -25,7 +25,7 @@ fn daily_command(plan: &Plan, verb: Verb, handle: &str) -> Option<String> {
         Verb::Approve | Verb::ApplyPlan | Verb::StartApply => {
             Some(format!("planwright apply {handle}"))
         }
-        // What only the holder can do.
+        // Only the lease holder can do these; others wait for it.
         Verb::CompleteStrategize
         | Verb::CompleteExecute
         | Verb::CompleteApply
@@ -43,13 +43,13 @@ fn daily_command(plan: &Plan, verb: Verb, handle: &str) -> Option<String> {
         {
             Some(format!("planwright wait {handle}"))
         }
-        // Sending work back with a word on it is `revise`.
+        // People use `revise`, which also gives the agent feedback.
         Verb::Revert => None,
         other => Some(command_for_verb(other, handle)),
     }
 }
 
-/// The command that carries out a verb on a plan, as it is typed.
+/// The command that submits a verb, everyday or plumbing, with placeholders for missing values.
 pub fn command_for_verb(verb: Verb, id: &str) -> String {
     match verb {
         Verb::Answer => format!("planwright answer {id} \"TEXT\""),

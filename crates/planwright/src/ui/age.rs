@@ -1,8 +1,8 @@
-//! How long ago, as people say it.
+//! Relative times.
 
 use plan::{Span, Timestamp};
 
-/// As in `5 min ago`.
+/// Formats an age: `5 min ago`. Times in the future count as `just now`.
 pub fn format_age(now: Timestamp, then: Timestamp) -> String {
     let Span(micros) = now.span_since(then);
     let seconds = micros / 1_000_000;
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_well() {
+    fn formats_ages() {
         let check = |seconds: i64, expected| {
             assert_eq!(
                 format_age(Timestamp(seconds * 1_000_000), Timestamp(0)),

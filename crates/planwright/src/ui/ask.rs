@@ -1,16 +1,16 @@
-//! Asking the person at the terminal.
+//! Prompts on the terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::cli::CliFormat;
 use crate::signals;
 
-/// Is there somebody who can be asked?
+/// Returns whether prompts are possible: human format, and both stdin and stderr are a terminal.
 pub fn can_ask_person(format: CliFormat) -> bool {
     format == CliFormat::Human && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks for a line; nothing if there are no more.
+/// Asks for one line; `None` at the end of input. A signal ends the process while it waits.
 pub fn ask_person(question: &str) -> Option<String> {
     let mut stderr = anstream::stderr().lock();
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());

@@ -1,10 +1,9 @@
-//! Text from outside, made harmless for a terminal: what would be obeyed, or would turn what is read into
-//! something else, is shown instead. File names, files, goals, questions and all that agents say pass
-//! through here.
+//! Escapes untrusted text for the terminal: control characters, bidirectional overrides and invisible tags.
+//! All file names, file contents, goals, questions and agent output pass through here.
 
-/// Control characters are shown, not obeyed; lines and tabs stay.
+/// Escapes everything a terminal would interpret, except line breaks and tabs.
 pub fn escape_controls(text: &str) -> String {
-    // The end of a line as some systems write it is nothing to be shown.
+    // CRLF is a normal line ending, not a control character to show.
     let text = text.replace("\r\n", "\n");
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -13,7 +12,7 @@ pub fn escape_controls(text: &str) -> String {
     shown
 }
 
-/// The same of a line of a file, which may be in any encoding, and whose end may matter.
+/// Escapes one line of a file in any encoding. A trailing `\r` is shown: in a diff it matters.
 pub fn escape_line_bytes(line: &[u8]) -> String {
     let mut shown = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
@@ -27,7 +26,8 @@ pub fn escape_line_bytes(line: &[u8]) -> String {
     shown
 }
 
-/// A text of ours with all that went into it: nothing but its colours is obeyed, wherever it comes from.
+/// Escapes a finished output text except colour sequences. The last line of defence for text that was not
+/// escaped when it was inserted.
 pub fn escape_except_colours(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -46,7 +46,7 @@ pub fn escape_except_colours(text: &str) -> String {
     shown
 }
 
-/// How long the colour is that a text begins with.
+/// The length of the colour sequence at the start of a text.
 fn colour_sequence_len(text: &str) -> Option<usize> {
     let inner = text.strip_prefix("\u{1b}[")?;
     let end = inner.find(|one: char| !one.is_ascii_digit() && one != ';')?;
@@ -61,15 +61,15 @@ fn push_escaped(shown: &mut String, character: char) {
     }
 }
 
-/// Would a terminal do something else than to show it where it stands?
+/// Returns whether a terminal would do anything but show this character in place.
 fn is_terminal_control(character: char) -> bool {
-    let turns_direction = matches!(
+    let changes_direction = matches!(
         character,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
     );
-    // A second alphabet that nobody sees.
+    // Unicode tags: invisible copies of ASCII that can hide text.
     let is_tag = matches!(character, '\u{e0000}'..='\u{e007f}');
-    character.is_control() || turns_direction || is_tag
+    character.is_control() || changes_direction || is_tag
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown() {
+    fn control_characters_are_escaped() {
         assert_eq!(escape_controls("a\u{1b}[2J\rb\u{7}"), r"a\u{1b}[2J\rb\u{7}");
         assert_eq!(
             escape_controls("a\u{202e}b\u{2066}c\u{9b}"),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_of_ours_stay() {
+    fn only_colour_sequences_are_kept() {
         let bold = "\u{1b}[1mbold\u{1b}[0m";
         assert_eq!(escape_except_colours(bold), bold);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Looks: colours, tables, and the words people see for states. Colour is stripped where there is
-//! no terminal by the stream that prints.
+//! Output for people: styles, tables, prompts, progress and the status words of plans. The output streams
+//! strip colour if there is no terminal.
 
 mod age;
 mod ask;
@@ -23,25 +23,22 @@ use plan::{Plan, PlanStage};
 use sandbox::RunRecord;
 use store::PlanRow;
 
-/// For what matters most.
 pub const BOLD: Style = Style::new().bold();
-/// For what can be passed over.
+/// For details.
 pub const DIM: Style = Style::new().dimmed();
-/// For what is well.
 pub const GOOD: Style = AnsiColor::Green.on_default();
-/// For what waits for a person.
+/// For warnings and plans that wait for a person.
 pub const WARN: Style = AnsiColor::Yellow.on_default();
-/// For what went wrong.
+/// For errors and failed plans.
 pub const BAD: Style = AnsiColor::Red.on_default();
-/// For what can be typed.
+/// For commands to type.
 pub const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// Text in a style.
 pub fn style_text(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// One line of at most so many characters.
+/// The first line of a text, escaped and cut to `width` characters. Ends with `…` if anything was cut.
 pub fn truncate_line(text: &str, width: usize) -> String {
     let line = escape_controls(text.lines().next().unwrap_or_default()).replace('\t', " ");
     let more = text.lines().nth(1).is_some();
@@ -53,12 +50,12 @@ pub fn truncate_line(text: &str, width: usize) -> String {
     short
 }
 
-/// An amount of money: `$0.42`.
+/// Formats millionths of a US dollar: `$0.42`.
 pub fn format_money(micros: u64) -> String {
     plan::Money(micros).to_string()
 }
 
-/// What a plan may use.
+/// Formats limits: `3 attempts, 1h each, $3.50 in total`.
 pub fn format_limits(limits: PlanLimits) -> String {
     let attempts = pluralize(limits.attempts, "attempt");
     let mut parts = vec![match limits.timeout {
@@ -69,12 +66,12 @@ pub fn format_limits(limits: PlanLimits) -> String {
         let limit = limits
             .limit_for(unit)
             .map(|limit| unit.format_amount(limit));
-        parts.extend(limit.map(|limit| format!("{limit} in all")));
+        parts.extend(limit.map(|limit| format!("{limit} in total")));
     }
     parts.join(", ")
 }
 
-/// What was used of a limit, if there is one.
+/// Formats what was spent: `$2.00 of $2.50`, or only the amount without a limit.
 pub fn format_spent(unit: BudgetUnit, spent: u64, limit: Option<u64>) -> String {
     match limit {
         Some(limit) => format!(
@@ -86,7 +83,7 @@ pub fn format_spent(unit: BudgetUnit, spent: u64, limit: Option<u64>) -> String 
     }
 }
 
-/// A run of an actor: who, what, how it ended, how it was confined, what it used.
+/// Formats an agent's run in one line: agent, phase, outcome, isolation, usage.
 pub fn describe_run(record: &RunRecord) -> String {
     let mut parts = vec![
         record.actor.to_string(),
@@ -104,15 +101,15 @@ pub fn describe_run(record: &RunRecord) -> String {
     escape_controls(&parts.join(" · "))
 }
 
-/// So many of something, as people say it: `1 plan`, `2 plans`.
-pub fn pluralize(number: impl Into<u64>, what: &str) -> String {
+/// Formats a count: `1 plan`, `2 plans`.
+pub fn pluralize(number: impl Into<u64>, noun: &str) -> String {
     match number.into() {
-        1 => format!("1 {what}"),
-        several => format!("{several} {what}s"),
+        1 => format!("1 {noun}"),
+        several => format!("{several} {noun}s"),
     }
 }
 
-/// The words for where a plan stands, and how they look.
+/// A short status word for a plan, and its style.
 pub fn plan_standing(row: &PlanRow) -> (&'static str, Style) {
     if row.is_blocked() {
         return ("blocked", BAD);

@@ -1,42 +1,40 @@
-//! Patches for people to read: coloured, and with nothing in them that a terminal would obey.
+//! Renders patches for people: coloured, with control characters escaped.
 
 use anstyle::Style;
 
 use super::{BAD, BOLD, CODE, GOOD, escape_line_bytes, style_text};
 
-/// A patch as it is shown on a terminal.
 pub fn render_patch(text: &[u8]) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut part = PatchSection::Heading;
+    let mut rendered = String::with_capacity(text.len());
+    let mut section = PatchSection::Heading;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let (line, end) = match line.strip_suffix(b"\n") {
             Some(line) => (line, "\n"),
             None => (line, ""),
         };
-        part = match line {
+        section = match line {
             [b'@', b'@', ..] => PatchSection::Changes,
-            // No line of a change begins like this.
+            // Only `diff --git` begins with `d`: lines of a hunk begin with `+`, `-`, `\` or a space.
             [b'd', ..] => PatchSection::Heading,
-            _ => part,
+            _ => section,
         };
-        let style = line_style(line, part);
-        shown.push_str(&style_text(style, escape_line_bytes(line)));
-        shown.push_str(end);
+        let style = line_style(line, section);
+        rendered.push_str(&style_text(style, escape_line_bytes(line)));
+        rendered.push_str(end);
     }
-    shown
+    rendered
 }
 
-/// What a line of a patch is part of.
 #[derive(Clone, Copy)]
 enum PatchSection {
-    /// Which file, and what happened to it.
+    /// From `diff --git` to the first `@@`.
     Heading,
-    /// What changed in it.
+    /// Hunks, from the first `@@` on.
     Changes,
 }
 
-fn line_style(line: &[u8], part: PatchSection) -> Style {
-    match (line.first(), part) {
+fn line_style(line: &[u8], section: PatchSection) -> Style {
+    match (line.first(), section) {
         (Some(b'@'), PatchSection::Changes) => CODE,
         (Some(b'+'), PatchSection::Changes) => GOOD,
         (Some(b'-'), PatchSection::Changes) => BAD,
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_and_goes_is_coloured_and_harmless() {
+    fn patches_are_coloured_and_escaped() {
         let text =
             b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- old\n+\x1b[2J\r\n same\n";
         let shown = render_patch(text);

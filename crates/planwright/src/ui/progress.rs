@@ -1,4 +1,4 @@
-//! How work goes, while it goes: one line that renews itself on a terminal, a line per step elsewhere,
+//! Shows progress while agents work: a status line that redraws itself on a terminal, plain lines in a log,
 //! JSON lines for programs.
 
 use std::io::{IsTerminal, Write};
@@ -17,27 +17,25 @@ use crate::cli::CliFormat;
 
 use super::{BOLD, DIM, WARN, escape_controls, style_text, truncate_line};
 
-/// How often the line renews itself.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(120);
 
-/// Steps are told this often at most where every one of them is a line for ever.
+/// The minimum time between two step lines in a log.
 const STEP_LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 const SPINNER_FRAMES: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressAudience {
-    /// A person who watches.
+    /// A person at a terminal: one line, redrawn in place.
     Terminal,
-    /// A log that somebody may read.
+    /// A log file or pipe: one line per step.
     Lines,
-    /// A program.
+    /// A program: one JSON object per line.
     Json,
 }
 
 impl ProgressAudience {
-    /// For whom it is in this format.
+    /// Chooses by format, and by whether stderr is a terminal.
     pub fn for_format(format: CliFormat) -> Self {
         match format {
             CliFormat::Json => Self::Json,
@@ -47,7 +45,7 @@ impl ProgressAudience {
     }
 }
 
-/// Shows how work goes until it is dropped.
+/// Shows the progress of one plan until dropped.
 pub struct ProgressDisplay {
     audience: ProgressAudience,
     state: Arc<Mutex<ProgressState>>,
@@ -55,30 +53,28 @@ pub struct ProgressDisplay {
     slow_steps: SlowStepReporter,
 }
 
-/// Tells what takes its time on the way: where it is shown how work goes, or in a line of its own.
+/// Reports slow steps of the engine (rule checks, set-up, waiting): in the progress display if one is active,
+/// else as a line on stderr.
 #[derive(Clone)]
 pub struct SlowStepReporter {
     audience: ProgressAudience,
     destination: Arc<Mutex<ReportDestination>>,
 }
 
-/// Where asides are told.
 #[derive(Clone, Default)]
 enum ReportDestination {
-    /// Nowhere in particular.
     #[default]
     Stderr,
-    /// In the line that shows how the work on one plan goes.
+    /// The progress display of one plan.
     Progress(Arc<Mutex<ProgressState>>),
-    /// By whoever works on many plans and says of which one it is.
+    /// A worker with many plans, which names the plan.
     Callback(Arc<SlowStepCallback>),
 }
 
-/// Told what is done about a plan.
+/// Called with the plan and a description of the step.
 type SlowStepCallback = dyn Fn(&Plan, &str) + Send + Sync;
 
 impl SlowStepReporter {
-    /// For this audience.
     pub fn new(audience: ProgressAudience) -> Self {
         Self {
             audience,
@@ -86,18 +82,18 @@ impl SlowStepReporter {
         }
     }
 
-    /// Asides are told by this, until what is given back is dropped.
+    /// Sends reports to a callback until the guard is dropped.
     pub fn redirect_to(
         &self,
-        tell: impl Fn(&Plan, &str) + Send + Sync + 'static,
+        callback: impl Fn(&Plan, &str) + Send + Sync + 'static,
     ) -> RedirectGuard<'_> {
-        *self.lock_destination() = ReportDestination::Callback(Arc::new(tell));
+        *self.lock_destination() = ReportDestination::Callback(Arc::new(callback));
         RedirectGuard(self)
     }
 
-    /// Something begins that takes its time.
+    /// Reports that a slow step begins.
     pub fn report_step(&self, plan: &Plan, slow_step: EngineProgress<'_>) {
-        let (words, step) = match slow_step {
+        let (doing, step) = match slow_step {
             EngineProgress::CheckingRule(rule) => {
                 (format!("checking `{}`", rule.draft.name), String::new())
             }
@@ -109,14 +105,14 @@ impl SlowStepReporter {
             }
         };
         let line = match step.as_str() {
-            "" => words.clone(),
-            step => format!("{words} · {}", fit_step(step)),
+            "" => doing.clone(),
+            step => format!("{doing} · {}", fit_step(step)),
         };
-        // Not told under the lock: whoever tells may take a while.
-        let place = self.lock_destination().clone();
-        let state = match place {
+        // Clone, so that the lock is not held while a callback runs: it may be slow.
+        let destination = self.lock_destination().clone();
+        let state = match destination {
             ReportDestination::Progress(state) => state,
-            ReportDestination::Callback(tell) => return tell(plan, &line),
+            ReportDestination::Callback(callback) => return callback(plan, &line),
             ReportDestination::Stderr => {
                 if self.audience != ProgressAudience::Json {
                     let _ = writeln!(anstream::stderr().lock(), "{}", style_text(DIM, line));
@@ -125,7 +121,7 @@ impl SlowStepReporter {
             }
         };
         let mut state = lock_state(&state);
-        state.doing = words;
+        state.doing = doing;
         state.step = step;
         match self.audience {
             ProgressAudience::Terminal => {}
@@ -141,7 +137,8 @@ impl SlowStepReporter {
     }
 }
 
-/// Somebody tells asides as long as this lives. Whoever tells them mostly has the engine, and the engine has them.
+/// Resets the destination to stderr when dropped. Callbacks usually hold the engine, and the engine holds the
+/// reporter; the reset breaks that cycle.
 pub struct RedirectGuard<'a>(&'a SlowStepReporter);
 
 impl Drop for RedirectGuard<'_> {
@@ -156,12 +153,12 @@ struct ProgressState {
     step: String,
     used: Usage,
     last_step_written: Option<Instant>,
-    /// A step came too soon after another to be told.
+    /// A step that came too soon after the last line and was not written yet.
     has_pending_step: bool,
 }
 
 impl ProgressDisplay {
-    /// Shows how work goes from now on.
+    /// Starts the display and sends slow steps to it.
     pub fn start(audience: ProgressAudience, slow_steps: &SlowStepReporter) -> Self {
         let state = Arc::new(Mutex::new(ProgressState {
             began: Instant::now(),
@@ -171,12 +168,12 @@ impl ProgressDisplay {
             last_step_written: None,
             has_pending_step: false,
         }));
-        let tick: Option<TickerFn> = match audience {
+        let ticker_fn: Option<TickerFn> = match audience {
             ProgressAudience::Terminal => Some(redraw_until_ended),
             ProgressAudience::Lines => Some(write_pending_until_ended),
             ProgressAudience::Json => None,
         };
-        let ticker = tick.map(|tick| {
+        let ticker = ticker_fn.map(|tick| {
             let (end, ended) = channel::<()>();
             let state = Arc::clone(&state);
             (end, std::thread::spawn(move || tick(&state, &ended)))
@@ -190,11 +187,11 @@ impl ProgressDisplay {
         }
     }
 
-    /// Takes in what happened.
-    pub fn update(&self, plan: &Plan, engine_progress: &DriveProgress) {
+    /// Updates the display with an event of the drive loop.
+    pub fn update(&self, plan: &Plan, progress: &DriveProgress) {
         let mut state = lock_state(&self.state);
         let before = state.doing.clone();
-        match engine_progress {
+        match progress {
             DriveProgress::ActorStarted { actor, phase } => {
                 let verb = match phase {
                     Phase::Strategize => "thinking",
@@ -219,8 +216,8 @@ impl ProgressDisplay {
             }
             DriveProgress::SentBack(remedy) => {
                 state.doing = match remedy {
-                    ResultRemedy::Fix => "sent back: rules are not met".to_owned(),
-                    ResultRemedy::Revert => "begins anew: rules are not met".to_owned(),
+                    ResultRemedy::Fix => "sent back: rules failed".to_owned(),
+                    ResultRemedy::Revert => "starting over: rules failed".to_owned(),
                 };
                 state.step = String::new();
             }
@@ -230,9 +227,9 @@ impl ProgressDisplay {
             | DriveProgress::Retrying(_)
             | DriveProgress::EngineFailure(_) => {}
         }
-        let warning = match engine_progress {
-            DriveProgress::NearLimit(how) => Some(format!("nearing a limit: {how}")),
-            DriveProgress::Retrying(what) => Some(what.clone()),
+        let warning = match progress {
+            DriveProgress::NearLimit(usage) => Some(format!("nearing a limit: {usage}")),
+            DriveProgress::Retrying(reason) => Some(reason.clone()),
             _ => None,
         };
         if let Some(warning) = warning
@@ -240,7 +237,7 @@ impl ProgressDisplay {
             .filter(|_| self.audience != ProgressAudience::Json)
         {
             if self.audience == ProgressAudience::Terminal {
-                // The line that renews itself comes again below.
+                // Clear the status line; the ticker draws it again below the warning.
                 draw_line("");
             }
             let _ = writeln!(anstream::stderr().lock(), "{}", style_text(WARN, warning));
@@ -250,16 +247,16 @@ impl ProgressDisplay {
             ProgressAudience::Terminal => {}
             ProgressAudience::Lines => {
                 let changed = state.doing != before;
-                let quiet = state
+                let may_write_step = state
                     .last_step_written
                     .is_none_or(|at| at.elapsed() >= STEP_LINE_INTERVAL);
-                let step = matches!(
-                    engine_progress,
+                let is_step = matches!(
+                    progress,
                     DriveProgress::ActorProgress(actors::RunProgress::Step(_))
                 );
-                if changed || (step && quiet) {
+                if changed || (is_step && may_write_step) {
                     state.write_line();
-                } else if step {
+                } else if is_step {
                     state.has_pending_step = true;
                 }
             }
@@ -267,16 +264,16 @@ impl ProgressDisplay {
         }
     }
 
-    /// Says that it waits, and for what.
-    pub fn show_waiting(&self, what: &str) {
+    /// Shows what the display waits for. Repeating the same message writes nothing.
+    pub fn show_waiting(&self, message: &str) {
         let mut state = lock_state(&self.state);
-        if state.doing == what {
+        if state.doing == message {
             return;
         }
-        state.doing = what.to_owned();
+        state.doing = message.to_owned();
         state.step = String::new();
         if self.audience == ProgressAudience::Lines {
-            let _ = writeln!(anstream::stderr().lock(), "{what}");
+            let _ = writeln!(anstream::stderr().lock(), "{message}");
         }
     }
 }
@@ -284,28 +281,29 @@ impl ProgressDisplay {
 impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         *self.slow_steps.lock_destination() = ReportDestination::Stderr;
-        if let Some((end, ticking)) = self.ticker.take() {
+        if let Some((end, thread)) = self.ticker.take() {
+            // Dropping the sender ends the thread's loop.
             drop(end);
-            let _ = ticking.join();
+            let _ = thread.join();
         }
     }
 }
 
-/// What goes on beside the work, until it is over.
+/// Runs on a thread of its own until the channel closes.
 type TickerFn = fn(&Mutex<ProgressState>, &Receiver<()>);
 
-/// Renews the line until it is over.
+/// Redraws the status line, and clears it at the end.
 fn redraw_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
-    let mut turn = 0;
+    let mut frame = 0;
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REDRAW_INTERVAL) {
-        let line = lock_state(state).render_line(SPINNER_FRAMES[turn % SPINNER_FRAMES.len()]);
+        let line = lock_state(state).render_line(SPINNER_FRAMES[frame % SPINNER_FRAMES.len()]);
         draw_line(&line);
-        turn += 1;
+        frame += 1;
     }
     draw_line("");
 }
 
-/// Tells steps that were held back, if nothing came after them: whoever waits sees what for.
+/// Writes a step that was held back if no other line followed, so that a log shows the current step.
 fn write_pending_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(STEP_LINE_INTERVAL) {
         let mut state = lock_state(state);
@@ -353,10 +351,10 @@ impl ProgressState {
     }
 
     fn render_line(&self, spinner: char) -> String {
-        let words = truncate_line(&self.summarize(), terminal_width().saturating_sub(3));
-        let (doing, rest) = match words.split_once(" · ") {
+        let summary = truncate_line(&self.summarize(), terminal_width().saturating_sub(3));
+        let (doing, rest) = match summary.split_once(" · ") {
             Some((doing, rest)) => (doing.to_owned(), format!(" · {rest}")),
-            None => (words, String::new()),
+            None => (summary, String::new()),
         };
         format!(
             "{spinner} {}{}",
@@ -366,20 +364,19 @@ impl ProgressState {
     }
 }
 
-/// A step as it fits on a line.
 fn fit_step(step: &str) -> String {
     truncate_line(&escape_controls(step), 100)
 }
 
-/// Renews the line; an empty one takes it away.
+/// Replaces the status line; an empty one clears it.
 fn draw_line(line: &str) {
-    // Taking a line away is no colour, which some do not want.
+    // Bypass anstream, which would strip this sequence together with colours (`NO_COLOR`).
     let _ = std::io::stderr().lock().write_all(b"\r\x1b[2K");
     let mut stderr = anstream::stderr().lock();
     let _ = write!(stderr, "{line}").and_then(|()| stderr.flush());
 }
 
-/// How wide the terminal is.
+/// The width of stderr's terminal in columns; 80 if unknown.
 fn terminal_width() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stderr()) {
         Ok(size) if size.ws_col > 20 => usize::from(size.ws_col),
@@ -387,7 +384,7 @@ fn terminal_width() -> usize {
     }
 }
 
-/// As on a clock: `0:07`, `12:30`, `1:02:03`.
+/// Formats a duration like a clock: `0:07`, `12:30`, `1:02:03`.
 fn format_elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -415,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_numbers_read_well() {
+    fn formats_durations_and_counts() {
         let check = |seconds, expected| {
             assert_eq!(format_elapsed(Duration::from_secs(seconds)), expected);
         };

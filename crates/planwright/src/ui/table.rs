@@ -1,4 +1,4 @@
-//! Tables: columns as wide as their widest cell, the last one as long as it is.
+//! Text tables: each column is as wide as its widest cell; the last one is not padded.
 
 use std::fmt;
 
@@ -15,7 +15,6 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// A table with these columns.
     pub fn new<const N: usize>(header: [&str; N]) -> Self {
         Self {
             header: header.map(str::to_owned).to_vec(),
@@ -23,7 +22,6 @@ impl TextTable {
         }
     }
 
-    /// Adds a row.
     pub fn add_row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -45,7 +43,7 @@ impl fmt::Display for TextTable {
         let header: Vec<(String, Style)> =
             self.header.iter().map(|cell| (cell.clone(), DIM)).collect();
         for row in std::iter::once(&header).chain(&self.rows) {
-            // Nothing is padded that nothing follows.
+            // Drop trailing empty cells, so that lines do not end with spaces.
             let filled = row.iter().rposition(|(cell, _)| !cell.is_empty());
             let row = &row[..filled.map_or(0, |last| last + 1)];
             for (index, ((cell, style), width)) in row.iter().zip(&widths).enumerate() {

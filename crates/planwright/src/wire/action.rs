@@ -1,4 +1,4 @@
-//! Actions as programs see them.
+//! JSON views of actions.
 
 use std::path::PathBuf;
 
@@ -7,38 +7,29 @@ use plan::{Action, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An action.
 #[derive(Debug, Serialize)]
 pub struct ActionView {
-    /// Its name.
     pub name: String,
-    /// What it does, in a line.
     pub description: String,
-    /// What it does, at length.
     pub long_description: Option<String>,
-    /// `available` or `archived`; of a repository's, `shadowed` if one of that name is kept in the store.
+    /// `available` or `archived`; `shadowed` if a stored action hides a repository's action of this name.
     pub state: &'static str,
-    /// The repository's file that defines it; nothing if it is kept in the store.
+    /// The `planwright.yaml` that defines it; `null` for a stored action.
     pub file: Option<PathBuf>,
-    /// Who works in strategize, if it says so.
     pub strategy_actor: Option<String>,
-    /// Who works in execute, if it says so.
     pub execution_actor: Option<String>,
-    /// Who judges by rules that ask, if it says so.
+    /// The agent that answers `ask` rules.
     pub invariant_actor: Option<String>,
-    /// What can be given.
     pub arguments: Vec<Value>,
-    /// The rules it came with; `rule list` shows those in force.
+    /// The rules in its definition. `rule list` shows those in force.
     pub invariants: Vec<Value>,
-    /// Where its plans stop and ask, if it says so.
     pub automation_profile: Option<&'static str>,
-    /// Its plans may write nothing.
     pub read_only: bool,
-    /// May it be used more than once?
+    /// Whether it can be used more than once.
     pub reusable: bool,
-    /// When it was created, if it is kept in the store.
+    /// Set for stored actions only.
     pub created_at: Option<Timestamp>,
-    /// By whom.
+    /// Set for stored actions only.
     pub created_by: Option<String>,
 }
 
@@ -53,7 +44,7 @@ impl From<&Action> for ActionView {
 }
 
 impl ActionView {
-    /// An action as it is defined.
+    /// The view of a definition that need not be stored.
     pub fn from_definition(definition: &ActionDefinition, state: &'static str) -> Self {
         Self {
             name: definition.name.to_string(),

@@ -1,4 +1,4 @@
-//! Events and decisions as programs see them.
+//! JSON views of events and decisions.
 
 use plan::decision::DecisionNode;
 use plan::{Digest, Event, PlanId, RecordedEvent, Timestamp};
@@ -6,48 +6,37 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use store::StoredEvent;
 
-/// An event.
 #[derive(Debug, Serialize)]
 pub struct EventView {
-    /// The plan it happened to.
     pub plan_id: PlanId,
-    /// Its number within the plan.
+    /// The event's number within the plan.
     pub version: u64,
-    /// What happened.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// When.
     pub at: Timestamp,
-    /// On whose word.
+    /// The caller.
     pub by: String,
-    /// The details.
     pub data: Value,
-    /// Where to go on after it, in the log of all plans.
+    /// The position in the log of all plans, to resume reading after this event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// The hash of the event before it and of it.
+    /// The hash of this event chained to the previous event's hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<Digest>,
 }
 
-/// A decision.
 #[derive(Debug, Serialize)]
 pub struct DecisionView {
-    /// Its number within the plan.
+    /// The decision's number within the plan.
     pub number: u32,
-    /// The one it hangs under.
+    /// The number of the parent decision.
     pub parent: Option<u32>,
-    /// What sort.
     pub kind: &'static str,
-    /// What was to be decided.
     pub question: String,
-    /// What was chosen.
     pub choice: String,
-    /// What else was considered.
     pub alternatives: Vec<String>,
-    /// Why.
     pub rationale: Option<String>,
-    /// How sure, from 0 to 1.
+    /// From 0 to 1.
     pub confidence: Option<f64>,
 }
 
@@ -112,7 +101,7 @@ impl From<&DecisionNode> for DecisionView {
     }
 }
 
-/// Texts as plain strings: how the store keeps them apart is nobody's business here.
+/// Replaces the store's `$text` objects with plain strings, and erased texts with null.
 fn flatten_texts(value: &mut Value) {
     match value {
         Value::Object(fields) => match fields.remove("$text") {

@@ -1,4 +1,4 @@
-//! What programs see: the shapes of JSON, apart from how the engine keeps things.
+//! The JSON output: stable views, independent of the engine's own types.
 
 mod action;
 mod envelope;

@@ -1,4 +1,4 @@
-//! Plans and changesets as programs see them.
+//! JSON views of plans and changesets.
 
 use std::collections::BTreeMap;
 
@@ -13,95 +13,80 @@ use store::PlanRow;
 
 use crate::ui;
 
-/// The plan view of plumbing; stable.
+/// A plan with everything that programs may need.
 #[derive(Debug, Serialize)]
 pub struct PlanView {
-    /// Its id.
     pub plan_id: PlanId,
-    /// What it is for.
     pub goal: String,
-    /// The action it was made of.
     pub action: Option<String>,
-    /// The arguments given to that action.
+    /// The arguments of the action.
     pub arguments: BTreeMap<String, Value>,
-    /// Its phase.
     pub phase: &'static str,
-    /// Its state.
     pub state: &'static str,
-    /// As people see it.
+    /// The status word that people see.
     pub standing: &'static str,
-    /// A stored intent is neither landed nor withdrawn.
+    /// A landing was prepared and has neither completed nor been withdrawn.
     pub prepared: bool,
-    /// The number of its events.
+    /// The number of the plan's events.
     pub version: u64,
-    /// The current fencing number.
+    /// The number of the current or last lease.
     pub epoch: u64,
-    /// How often the phase was tried since it was entered.
+    /// Attempts since the plan entered the phase.
     pub attempt: u32,
-    /// How often it went back to strategize.
+    /// How often the plan returned to strategize.
     pub reversion_count: u32,
-    /// Where it stops and asks.
     pub profile: &'static str,
-    /// Where that was said.
+    /// Where the profile comes from.
     pub profile_source: &'static str,
-    /// Who works on it.
     pub actors: Value,
-    /// What it may use; what is not there is not limited.
+    /// A missing limit means unlimited.
     pub limits: Value,
-    /// What it used, what is set aside for whoever works on it, and what was charged unseen.
     pub used: UsageView,
-    /// It may write nothing.
     pub read_only: bool,
-    /// What it works on.
     pub resources: Vec<Value>,
-    /// What was done to its targets, once it landed.
+    /// How each target moved; empty until the plan lands.
     pub landed: Vec<Value>,
-    /// The plan it comes from.
+    /// How the plan was created, with the plan it undoes or continues.
     pub origin: Value,
-    /// A person has to do something before it goes on.
+    /// The plan waits for a person.
     pub needs_person: bool,
-    /// Who works, until when.
     pub lease: Option<LeaseView>,
-    /// Why a gate did not open, if one holds it as it stands.
+    /// The failed rules of the gate that blocks the plan now.
     pub verdict: Option<Value>,
-    /// What is asked of a person.
+    /// The open question of the agent.
     pub question: Option<Value>,
-    /// Not before, after an automatic retry.
+    /// The earliest time of the next automatic retry.
     pub retry_at: Option<Timestamp>,
-    /// The report it ended with.
+    /// The agent's report on the result.
     pub report: Option<String>,
-    /// What became of files that git ignores, by resource, where there are any.
+    /// Ignored files that were found when the result was captured, by resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ignored: BTreeMap<String, IgnoredPaths>,
-    /// Who approved the result as it stands.
+    /// Who approved the current result.
     pub approved_by: Option<String>,
-    /// Rules set aside.
     pub waivers: Vec<Value>,
-    /// When what happened.
     pub timestamps: BTreeMap<&'static str, Timestamp>,
-    /// What it changed.
     pub changesets: Vec<ChangesetView>,
-    /// Why it halted.
+    /// The failure or landing conflict that stopped the plan.
     pub error: Option<Value>,
 }
 
-/// What a plan used.
+/// What a plan spent and reserved.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct UsageView {
     /// Millionths of a US dollar.
     pub cost_micros: u64,
-    /// Tokens, read and written.
+    /// Input and output.
     pub tokens: u64,
-    /// Seconds of all runs.
+    /// The duration of all runs.
     pub seconds: u64,
-    /// Of the money, what is set aside for whoever works now.
+    /// Millionths of a US dollar reserved for the current run.
     pub reserved_cost_micros: u64,
-    /// Of the money, what was charged because a worker vanished without telling what it used.
+    /// Millionths of a US dollar charged because a worker vanished without reporting its usage.
     pub forfeited_cost_micros: u64,
 }
 
 impl UsageView {
-    /// The view of a plan's account.
     pub fn new(account: &BudgetAccount) -> Self {
         Self {
             cost_micros: account.settled.cost,
@@ -113,95 +98,79 @@ impl UsageView {
     }
 }
 
-/// Who works, until when.
 #[derive(Debug, Serialize)]
 pub struct LeaseView {
-    /// Who.
     pub owner: String,
-    /// With which authority.
     pub epoch: u64,
-    /// Until when, unless renewed.
     pub expires_at: Timestamp,
 }
 
-/// A changeset as programs see it.
 #[derive(Debug, Serialize)]
 pub struct ChangesetView {
-    /// Its id.
     pub changeset_id: String,
-    /// Its unit of work.
+    /// The unit of work.
     pub node: String,
-    /// The holder that opened it.
+    /// The epoch of the lease that opened it.
     pub epoch: u64,
-    /// Is it closed?
     pub sealed: bool,
-    /// Digest of its entries, once closed.
+    /// The digest of the entries, once sealed.
     pub digest: Option<String>,
-    /// What it holds.
     pub entries: Vec<EntryView>,
 }
 
-/// A change as programs see it.
+/// A change of one path.
 #[derive(Debug, Serialize)]
 pub struct EntryView {
-    /// The path; a list of bytes where it is not UTF-8.
+    /// A string, or a list of bytes if it is not UTF-8.
     pub path: TreePath,
-    /// What happened to it.
     pub operation: &'static str,
-    /// Where it came from.
+    /// The old path of a renamed file.
     pub from: Option<TreePath>,
-    /// Hash before.
+    /// The content hash before the change.
     pub before: Option<String>,
-    /// Hash after.
+    /// The content hash after the change.
     pub after: Option<String>,
-    /// File mode after.
+    /// The file mode after the change.
     pub mode: Option<String>,
-    /// Who reported it.
+    /// The agent that reported it.
     pub actor: Option<String>,
-    /// With which tool.
+    /// The agent's tool that made it.
     pub tool: Option<String>,
-    /// The plan's resource it is in.
     pub resource: Option<String>,
-    /// It was reported, and the tree does not show it.
+    /// Reported by the agent, but not found in the tree.
     pub unseen: bool,
 }
 
-/// A plan in a list.
+/// A row of `list`.
 #[derive(Debug, Serialize)]
 pub struct PlanSummary {
-    /// Its id.
     pub plan_id: PlanId,
-    /// The shortest end of the id that names only it.
+    /// The shortest unique suffix of the id.
     pub handle: String,
     /// The first line of its goal.
     pub goal: String,
-    /// The action it was made of.
     pub action: Option<String>,
-    /// Its phase.
     pub phase: &'static str,
-    /// Its state.
     pub state: &'static str,
-    /// As people see it.
+    /// The status word that people see.
     pub standing: &'static str,
-    /// The number of its events.
+    /// The number of the plan's events.
     pub version: u64,
-    /// A person has to do something before it goes on.
+    /// The plan waits for a person.
     pub needs_person: bool,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// The command to go on with.
+    /// The command that continues it.
     pub next: Option<String>,
-    /// The plan that it takes back.
+    /// The plan that this one undoes.
     pub undo_of: Option<PlanId>,
-    /// The plan that took it back.
+    /// The plan that undid this one.
     pub undone_by: Option<PlanId>,
-    /// What it used, where that was asked for.
+    /// Only with `--cost`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<UsageView>,
 }
 
 impl PlanView {
-    /// The view of a plan, its changesets and its account.
     pub fn new(
         row: &PlanRow,
         changesets: &[(Changeset, Vec<ChangesetEntry>)],
@@ -291,7 +260,7 @@ impl PlanView {
     }
 }
 
-/// What became of ignored files when the result was captured.
+/// The ignored files that were found when the result was captured.
 fn ignored_by_resource(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
     let trees = plan.result.iter().flat_map(|result| &result.trees);
     let trees = trees.filter(|tree| !tree.ignored.is_empty());
@@ -301,7 +270,6 @@ fn ignored_by_resource(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
 }
 
 impl ChangesetView {
-    /// The view of a changeset and its entries.
     pub fn new(changeset: &Changeset, entries: &[ChangesetEntry]) -> Self {
         Self {
             changeset_id: changeset.id.to_string(),

@@ -1,33 +1,26 @@
-//! Projects as programs see them.
+//! JSON views of projects and resources.
 
 use plan::{Project, Timestamp};
 use serde::Serialize;
 
-/// A project.
 #[derive(Debug, Serialize)]
 pub struct ProjectView {
-    /// Its name.
     pub name: String,
-    /// Its plans do not start to work.
+    /// Plans of a paused project do not start work.
     pub paused: bool,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// What its plans work on.
     pub resources: Vec<ResourceView>,
 }
 
-/// A resource.
 #[derive(Debug, Serialize)]
 pub struct ResourceView {
-    /// Its name.
     pub name: String,
     /// `git` or `dir`.
     pub kind: &'static str,
-    /// Where it lies.
     pub path: String,
-    /// The branch that changes land on.
+    /// The branch that plans land on; `null` for a directory.
     pub branch: Option<String>,
-    /// On which host.
+    /// The id of the host that has it.
     pub host: String,
 }
 

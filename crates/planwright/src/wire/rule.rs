@@ -1,32 +1,27 @@
-//! Rules as programs see them.
+//! JSON views of rules.
 
 use plan::Timestamp;
 use plan::invariant::{Gate, Rule, RuleCheck};
 use serde::Serialize;
 
-/// A rule.
 #[derive(Debug, Serialize)]
 pub struct RuleView {
-    /// Its name.
     pub name: String,
-    /// Where it holds.
     pub scope: String,
-    /// Its scope's revision when it was added.
+    /// The revision of its scope when it was added.
     pub revision: u64,
-    /// Of which kind it is: expr, allow, forbid, command or ask.
+    /// `expr`, `allow`, `forbid`, `command` or `ask`.
     pub kind: &'static str,
-    /// What it says, by its kind.
+    /// The condition, under a key named after its kind.
     #[serde(flatten)]
     pub check: RuleCheck,
-    /// Where it is judged.
+    /// The gates where it is checked.
     pub at: Vec<Gate>,
-    /// A failure is told but does not block.
+    /// A failure warns but does not block.
     pub advisory: bool,
-    /// No narrower rule replaces it and nobody waives it.
+    /// A narrower rule cannot replace it, and it cannot be waived.
     pub non_overridable: bool,
-    /// When it was added.
     pub added_at: Timestamp,
-    /// By whom.
     pub added_by: String,
 }
 

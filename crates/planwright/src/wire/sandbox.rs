@@ -1,16 +1,14 @@
-//! Sandboxes as programs see them.
+//! JSON views of sandboxes.
 
 use std::path::PathBuf;
 
 use lifecycle::EnteredSandbox;
 use serde::Serialize;
 
-/// A sandbox.
 #[derive(Debug, Serialize)]
 pub struct SandboxView {
-    /// The plan's resource.
     pub resource: String,
-    /// Its files.
+    /// The root of its files.
     pub path: PathBuf,
 }
 

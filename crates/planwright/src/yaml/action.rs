@@ -1,4 +1,4 @@
-//! The definition of an action, out of its tree.
+//! Reads the definition of an action.
 
 use std::fmt::Display;
 
@@ -35,23 +35,23 @@ pub(super) static ACTION_SCHEMA: MappingSchema<'_> = MappingSchema {
     refused: &[
         (
             "estimation_actor",
-            "is refused: nothing here consumes it",
-            "plans are not estimated; remove the key",
+            "is not supported",
+            "remove the key: plans are not estimated",
         ),
         (
             "review_actor",
-            "is refused: nothing here consumes it",
-            "rules and people review results; remove the key",
+            "is not supported",
+            "remove the key: rules and people review results",
         ),
         (
             "apply_actor",
-            "is refused: nothing here consumes it",
-            "results are applied without an agent; remove the key",
+            "is not supported",
+            "remove the key: results are applied without an agent",
         ),
         (
             "state",
-            "is not part of a definition: it is set by `action archive`",
-            "a new action is available; remove the key",
+            "is not part of a definition: `action archive` sets it",
+            "remove the key: a new action is available",
         ),
     ],
     others: &[&ARGUMENT_SCHEMA, &RULE_SCHEMA],
@@ -91,7 +91,7 @@ pub(super) fn read(root: &YamlNode) -> Result<ActionDefinition, YamlFlaw> {
     })
 }
 
-/// The rules of its plans, and those that say when the work is done.
+/// Reads `invariants` and `definition_of_done` into one list of rules with unique names.
 fn read_invariants(fields: &MappingFields<'_, '_>) -> Result<Vec<RuleDraft>, YamlFlaw> {
     let mut found = rule::read_rules_at(fields, "invariants")?;
     if let Some(entry) = fields.get("definition_of_done") {
@@ -104,7 +104,7 @@ fn read_invariants(fields: &MappingFields<'_, '_>) -> Result<Vec<RuleDraft>, Yam
 }
 
 fn read_actors(fields: &MappingFields<'_, '_>) -> Result<Option<PlanActors>, YamlFlaw> {
-    const HINT: &str = "give `actor` alone, or both `strategy_actor` and `execution_actor`";
+    const HINT: &str = "set `actor` alone, or both `strategy_actor` and `execution_actor`";
     let refuse = |key: &str, why: &str| {
         let at = fields
             .get(key)
@@ -117,7 +117,7 @@ fn read_actors(fields: &MappingFields<'_, '_>) -> Result<Option<PlanActors>, Yam
     let invariant = fields.optional("invariant_actor", read_parsed)?;
     match (actor, strategy, execution) {
         (None, None, None) if invariant.is_some() => {
-            refuse("invariant_actor", "needs `actor` beside it")
+            refuse("invariant_actor", "also needs `actor`")
         }
         (None, None, None) => Ok(None),
         (Some(actor), None, None) => Ok(Some(PlanActors {
@@ -129,17 +129,17 @@ fn read_actors(fields: &MappingFields<'_, '_>) -> Result<Option<PlanActors>, Yam
             execution,
             invariant,
         })),
-        (Some(_), Some(_), _) => refuse("strategy_actor", "cannot stand beside `actor`"),
-        (Some(_), None, Some(_)) => refuse("execution_actor", "cannot stand beside `actor`"),
-        (None, Some(_), None) => refuse("strategy_actor", "needs `execution_actor` beside it"),
-        (None, None, Some(_)) => refuse("execution_actor", "needs `strategy_actor` beside it"),
+        (Some(_), Some(_), _) => refuse("strategy_actor", "cannot be combined with `actor`"),
+        (Some(_), None, Some(_)) => refuse("execution_actor", "cannot be combined with `actor`"),
+        (None, Some(_), None) => refuse("strategy_actor", "also needs `execution_actor`"),
+        (None, None, Some(_)) => refuse("execution_actor", "also needs `strategy_actor`"),
     }
 }
 
-/// Most arguments, and most rules, of an action: checking a pattern is not for free.
+/// The limit on arguments of an action, because checking their patterns takes time.
 const MAX_ITEMS: usize = 256;
 
-/// The items of a list of mappings, whose names differ.
+/// Reads a list of mappings and refuses duplicate names.
 fn read_unique_items<T>(
     fields: &MappingFields<'_, '_>,
     key: &str,
@@ -155,8 +155,8 @@ fn read_unique_items<T>(
     for node in nodes {
         let item = read(node)?;
         if let Some(first) = items.iter().position(|other| name(other) == name(&item)) {
-            let message = format!("`{key}` names `{}` twice", name(&item));
-            let hint = format!("it is first named in line {}", nodes[first].at.line);
+            let message = format!("`{key}` defines `{}` twice", name(&item));
+            let hint = format!("first defined on line {}", nodes[first].at.line);
             return Err(YamlFlaw::new(node.at, message).with_hint(hint));
         }
         items.push(item);
@@ -178,6 +178,7 @@ fn read_argument(node: &YamlNode) -> Result<ArgumentSpec, YamlFlaw> {
         description: fields.optional("description", read_text)?,
     };
     spec.check_declaration().map_err(|problem| {
+        // If the declaration is valid without its default, the problem is the default: point at it.
         let default = spec.default.take().and(fields.get("default"));
         let at = match default {
             Some(entry) if spec.check_declaration().is_ok() => entry.value.at,
@@ -202,7 +203,10 @@ fn read_argument_type(node: &YamlNode) -> Result<ArgumentType, YamlFlaw> {
         .ok_or_else(|| {
             let given = truncate_escaped(&given, 60);
             let known = ALL.map(|kind| kind.to_string()).join(", ");
-            YamlFlaw::new(node.at, format!("`{given}` is no type: use one of {known}"))
+            YamlFlaw::new(
+                node.at,
+                format!("`{given}` is not a type: use one of {known}"),
+            )
         })
 }
 
@@ -221,7 +225,7 @@ fn read_argument_value(node: &YamlNode, kind: ArgumentType) -> Result<ArgumentVa
     })
 }
 
-/// The errors of regular expressions draw over several lines; the last one says it.
+/// Reduces an error to one line: regex errors span several lines and give the reason in the last.
 fn last_error_line(problem: &impl Display) -> String {
     let text = problem.to_string();
     match (text.split_once('\n'), text.rsplit_once("\nerror: ")) {

@@ -1,4 +1,4 @@
-//! The definition of an actor, out of its tree.
+//! Reads the definition of an agent.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -39,10 +39,14 @@ static COMMAND_SCHEMA: MappingSchema<'_> = MappingSchema {
     refused: &[
         (
             "args",
-            "is refused: a command is one list of words",
+            "is not supported: a command is one list of words",
             "write the arguments after the program: `command: [program, argument]`",
         ),
-        ("model", NOT_YET_SUPPORTED, "give it as a word of `command`"),
+        (
+            "model",
+            NOT_YET_SUPPORTED,
+            "pass it as an argument in `command`",
+        ),
     ],
     others: &[&COMMAND_FORM_SCHEMA, &GUARDS_SCHEMA],
 };
@@ -73,12 +77,12 @@ static GUARDS_SCHEMA: MappingSchema<'_> = MappingSchema {
 
 pub(super) fn read(root: &YamlNode) -> Result<ActorDefinition, YamlFlaw> {
     let is_human = read_kind(root)? == DefinitionKind::Human;
-    let shape = if is_human {
+    let schema = if is_human {
         &HUMAN_SCHEMA
     } else {
         &COMMAND_SCHEMA
     };
-    let fields = MappingFields::from_node(root, shape)?;
+    let fields = MappingFields::from_node(root, schema)?;
     let definition = ActorDefinition {
         name: fields.required("name", read_parsed)?,
         description: fields.optional("description", read_nonempty_text)?,
@@ -104,7 +108,7 @@ enum DefinitionKind {
     Human,
 }
 
-/// What sort of actor it is, before it is known which keys it has.
+/// Reads `kind` first, because it decides which keys are allowed.
 fn read_kind(root: &YamlNode) -> Result<DefinitionKind, YamlFlaw> {
     let YamlValue::Mapping(entries) = &root.value else {
         return Err(
@@ -187,10 +191,10 @@ fn read_guards(node: &YamlNode) -> Result<ToolGuards, YamlFlaw> {
 }
 
 fn read_call_limit(node: &YamlNode) -> Result<u32, YamlFlaw> {
-    let given: Option<NonZeroU32> = read_raw(node)?.parse().ok();
-    given
+    let limit: Option<NonZeroU32> = read_raw(node)?.parse().ok();
+    limit
         .map(NonZeroU32::get)
-        .ok_or_else(|| type_mismatch(node, "how many calls a run makes at most"))
+        .ok_or_else(|| type_mismatch(node, "a number of calls, at least 1"))
 }
 
 fn read_patterns(node: &YamlNode) -> Result<Vec<CallPattern>, YamlFlaw> {
@@ -199,7 +203,7 @@ fn read_patterns(node: &YamlNode) -> Result<Vec<CallPattern>, YamlFlaw> {
     items.iter().map(read_parsed).collect()
 }
 
-/// Most items of a list, and most variables: a definition is frozen into every plan.
+/// The limit on list items and variables, because every plan stores a copy of the definition.
 const MAX_ITEMS: usize = 256;
 
 fn read_texts(node: &YamlNode) -> Result<Vec<String>, YamlFlaw> {
@@ -233,17 +237,17 @@ fn check_item_count(first_too_many: Option<FilePosition>) -> Result<(), YamlFlaw
     }
 }
 
-/// The value that one of a few words stands for.
+/// Reads one of a few words and returns its value.
 fn read_one_of<T, const N: usize>(node: &YamlNode, words: [(&str, T); N]) -> Result<T, YamlFlaw> {
     let given = read_text(node)?;
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let expected = format!(
-        "`{}` is none of {}",
+    let message = format!(
+        "`{}` is not one of {}",
         truncate_escaped(&given, 60),
         known.join(", ")
     );
     let found = words.into_iter().find(|(word, _)| *word == given);
     found
         .map(|(_, value)| value)
-        .ok_or_else(|| YamlFlaw::new(node.at, expected))
+        .ok_or_else(|| YamlFlaw::new(node.at, message))
 }

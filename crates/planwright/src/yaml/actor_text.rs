@@ -1,4 +1,4 @@
-//! The definition of an actor as the file that would define it, to be copied and changed.
+//! Writes the definition of an agent as a YAML file, for the user to copy and change.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use plan::guard::ToolGuards;
 
 use super::problem::is_terminal_control;
 
-/// The file. Reading it gives the same definition; what is as it is by default is left out.
+/// Formats a definition. Parsing the result returns an equal definition. Default values are left out.
 pub fn format_actor(definition: &ActorDefinition) -> String {
     let mut text = String::new();
     write_entry(&mut text, "name", &definition.name.to_string());
@@ -107,8 +107,7 @@ fn write_list(text: &mut String, indent: &str, key: &str, list: &[String]) {
     }
 }
 
-/// A text without quotes where nobody could take it for something else; otherwise as in JSON, which YAML
-/// reads the same way.
+/// Formats a string: plain if that is unambiguous, else quoted as in JSON, which YAML reads the same way.
 fn format_scalar(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
@@ -124,17 +123,17 @@ fn format_scalar(text: &str) -> String {
     quoted
 }
 
-/// A word, an option or a path.
+/// Returns whether a string is safe without quotes: a word, an option or a path.
 fn is_plain(text: &str) -> bool {
     const RESERVED_WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let without_dashes = text
         .strip_prefix("--")
         .or_else(|| text.strip_prefix('-'))
         .unwrap_or(text);
-    let starts_so = |char: char| char.is_ascii_alphabetic() || "_/".contains(char);
-    let may_hold = |byte: u8| byte.is_ascii_alphanumeric() || b"_./~ -,".contains(&byte);
-    (without_dashes.starts_with(starts_so) || text.starts_with("~/"))
-        && text.bytes().all(may_hold)
+    let is_start = |char: char| char.is_ascii_alphabetic() || "_/".contains(char);
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_./~ -,".contains(&byte);
+    (without_dashes.starts_with(is_start) || text.starts_with("~/"))
+        && text.bytes().all(is_allowed)
         && !text.ends_with(' ')
         && !RESERVED_WORDS.contains(&text.to_ascii_lowercase().as_str())
 }

@@ -5,20 +5,20 @@ use super::tree::{YamlEntry, YamlNode, YamlValue};
 use super::value::type_mismatch;
 use crate::spelling::nearest_word;
 
-/// What the keys of a kind of mapping are.
+/// The allowed keys of one kind of mapping, and words for messages about it.
 pub(super) struct MappingSchema<'k> {
-    /// Its name with an article: `an action`.
+    /// The name with an article: `an action`.
     pub(super) what: &'k str,
-    /// Where its keys stand: `at the top level`.
+    /// The location of its keys: `at the top level`.
     pub(super) place: &'k str,
     pub(super) keys: &'k [&'k str],
-    /// Keys that people expect here but that are refused: key, why, and the way out.
+    /// Keys that people expect here but that are refused: key, reason, hint.
     pub(super) refused: &'k [(&'k str, &'k str, &'k str)],
     /// The other mappings of the same file, where a misplaced key may belong.
     pub(super) others: &'k [&'k MappingSchema<'k>],
 }
 
-/// A mapping that holds no key but those of its shape.
+/// A mapping whose keys were checked against its schema.
 pub(super) struct MappingFields<'n, 'k> {
     schema: &'k MappingSchema<'k>,
     at: FilePosition,
@@ -53,12 +53,11 @@ impl<'n, 'k> MappingFields<'n, 'k> {
     pub(super) fn get(&self, key: &str) -> Option<&'n YamlEntry> {
         debug_assert!(
             self.schema.keys.contains(&key),
-            "`{key}` can never be given"
+            "`{key}` is not in the schema"
         );
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The value of a key that may be left out.
     pub(super) fn optional<T>(
         &self,
         key: &str,
@@ -69,7 +68,6 @@ impl<'n, 'k> MappingFields<'n, 'k> {
             .transpose()
     }
 
-    /// The value of a key that must be given.
     pub(super) fn required<T>(
         &self,
         key: &str,
@@ -85,22 +83,22 @@ impl<'n, 'k> MappingFields<'n, 'k> {
 }
 
 impl MappingSchema<'_> {
-    /// What is to be said of a key that is none of these.
+    /// Explains an unknown key: refused on purpose, misplaced, or misspelt.
     fn unknown_key(&self, entry: &YamlEntry) -> YamlFlaw {
         let key = entry.key.as_str();
-        if let Some((_, why, way_out)) = self.refused.iter().find(|(refused, ..)| *refused == key) {
-            return YamlFlaw::new(entry.at, format!("`{key}` {why}")).with_hint(*way_out);
+        if let Some((_, why, hint)) = self.refused.iter().find(|(refused, ..)| *refused == key) {
+            return YamlFlaw::new(entry.at, format!("`{key}` {why}")).with_hint(*hint);
         }
         let places: Vec<&str> = self
             .others
             .iter()
-            .filter(|shape| shape.keys.contains(&key))
-            .map(|shape| shape.place)
+            .filter(|schema| schema.keys.contains(&key))
+            .map(|schema| schema.place)
             .collect();
-        let shown = truncate_escaped(key, 60);
-        let mut message = format!("unknown key `{shown}` in {}", self.what);
+        let escaped = truncate_escaped(key, 60);
+        let mut message = format!("unknown key `{escaped}` in {}", self.what);
         if !places.is_empty() {
-            message += &format!(": `{shown}` belongs {}", places.join(" or "));
+            message += &format!(": `{escaped}` belongs {}", places.join(" or "));
         } else if let Some(near) = nearest_word(key, self.keys) {
             message += &format!("; did you mean `{near}`?");
         }

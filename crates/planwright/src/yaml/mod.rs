@@ -1,11 +1,11 @@
-//! The strict reading of YAML: actions, actors and settings, with every problem shown where it stands.
+//! Strict YAML parsers for actions, agents, `planwright.yaml` and settings. Every problem has a line and column.
 //!
-//! Text becomes a small tree whose nodes and keys know their line and column (`tree`); typed values
-//! are read out of it (`value`, `fields`) and put together ([`action()`], [`actor()`], [`mapping`]). Nothing is
-//! guessed: an unknown key, a key given twice or a value of the wrong type is a [`Problem`].
+//! `tree` parses text into nodes that know their position. `value` and `fields` read typed values from them, and
+//! `action`, `actor`, `rule`, `repository` and `settings` build the definitions. Nothing is guessed: an unknown
+//! key, a duplicate key or a value of the wrong type is a [`YamlProblem`].
 //!
-//! Deliberately absent: reading files, aliases, tags, merge keys, directives and the many booleans
-//! of YAML 1.1 (`no` is a text).
+//! Deliberately absent: file access, aliases, tags, merge keys, directives and the many booleans of YAML 1.1
+//! (`no` is a string).
 
 mod action;
 mod actor;
@@ -30,32 +30,30 @@ pub use repository::RepositoryFile;
 use problem::YamlFlaw;
 use tree::YamlNode;
 
-/// Longest file that is read.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
 
-/// The action that `source` defines; `origin` is what messages call the file.
+/// Parses an action. `origin` is the file name for messages.
 pub fn parse_action(source: &str, origin: &str) -> Result<ActionDefinition, YamlProblem> {
     parse_tree(source)
         .and_then(|root| action::read(&root))
         .map_err(|flaw| flaw.in_file(origin))
 }
 
-/// The actor that `source` defines, and that can be run as far as its definition tells.
+/// Parses an agent and checks its definition. Does not check whether its program exists.
 pub fn parse_actor(source: &str, origin: &str) -> Result<ActorDefinition, YamlProblem> {
     parse_tree(source)
         .and_then(|root| actor::read(&root))
         .map_err(|flaw| flaw.in_file(origin))
 }
 
-/// What a repository's `planwright.yaml` says.
+/// Parses a repository's `planwright.yaml`. An empty file is valid.
 pub fn parse_repository(source: &str, origin: &str) -> Result<RepositoryFile, YamlProblem> {
     parse_tree(source)
         .and_then(|root| repository::read(&root))
         .map_err(|flaw| flaw.in_file(origin))
 }
 
-/// The settings that `source` gives, in its order: key, value as it is written, and where the value
-/// stands. A file with nothing in it, or with comments only, gives none.
+/// Parses settings in file order: key, value as written, and the value's position. An empty file has none.
 pub fn parse_settings(
     source: &str,
     origin: &str,
@@ -69,7 +67,7 @@ pub fn parse_settings(
 fn parse_tree(source: &str) -> Result<YamlNode, YamlFlaw> {
     if source.len() > MAX_FILE_BYTES {
         let message = format!(
-            "the file has {} bytes; the most is {MAX_FILE_BYTES} (256 KiB)",
+            "the file has {} bytes; the limit is {MAX_FILE_BYTES} (256 KiB)",
             source.len()
         );
         return Err(YamlFlaw::new(FilePosition::START, message));

@@ -1,46 +1,42 @@
-//! What is wrong with a file, and where: one line for a message, two for an excerpt.
+//! Problems in YAML files: a one-line message with its position, and an excerpt of the source.
 
 use unicode_width::UnicodeWidthStr;
 
-/// A place in a file. Both numbers start at 1; columns count characters.
+/// A position in a file. Both numbers start at 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilePosition {
-    /// The line.
     pub line: usize,
-    /// The character in the line.
     pub column: usize,
 }
 
 impl FilePosition {
-    /// Where a file starts.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// What is wrong with a file. Shown as `FILE:LINE:COLUMN: message`, which terminals and editors
-/// turn into a link.
+/// A problem in a file. Displayed as `FILE:LINE:COLUMN: message`, which terminals and editors turn into a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}:{line}:{column}: {message}")]
 pub struct YamlProblem {
-    /// The file, as the person named it.
+    /// The file name as the user gave it.
     pub origin: String,
-    /// The line, from 1.
+    /// From 1.
     pub line: usize,
-    /// The character in the line, from 1.
+    /// Characters, from 1.
     pub column: usize,
-    /// What is wrong, in one line.
+    /// One line.
     pub message: String,
-    /// What would be right, in one line.
+    /// How to fix it, in one line.
     pub hint: Option<String>,
 }
 
 impl YamlProblem {
-    /// A problem that was found after the file was read, in a value that stands at `at`.
+    /// A problem that was found after parsing, in the value at `at`.
     pub fn at_position(origin: &str, at: FilePosition, message: impl AsRef<str>) -> Self {
         YamlFlaw::new(at, message).in_file(origin)
     }
 
-    /// The offending line of `source`, the text this problem is about, with a caret underneath:
-    /// two lines, without a line break at the end. Long lines are cut around the caret.
+    /// Returns the offending line of `source` with a caret underneath: two lines, no trailing line break.
+    /// Long lines are cut around the caret.
     pub fn excerpt(&self, source: &str) -> String {
         let line = nth_line(source, self.line);
         let target = self.column.saturating_sub(1);
@@ -69,14 +65,14 @@ impl YamlProblem {
     }
 }
 
-/// Most characters of a line that an excerpt shows before and from the caret on.
+/// An excerpt shows at most this many characters before the caret, and from the caret on.
 const EXCERPT_CHARS_BEFORE: usize = 60;
 const EXCERPT_CHARS_AFTER: usize = 40;
 
-/// Longest message: what it quotes may be a megabyte.
+/// Messages are cut at this length, because they may quote long values.
 const MAX_MESSAGE_CHARS: usize = 400;
 
-/// A problem in a file whose name the finder does not know.
+/// A problem without the file name, which the readers do not know.
 #[derive(Debug)]
 pub(super) struct YamlFlaw {
     at: FilePosition,
@@ -98,7 +94,7 @@ impl YamlFlaw {
         self
     }
 
-    /// The same flaw, told of the value of a key.
+    /// Prefixes the message with the key whose value is wrong.
     pub(super) fn under_key(mut self, key: &str) -> Self {
         self.message = format!("`{key}`: {}", self.message);
         self
@@ -115,11 +111,11 @@ impl YamlFlaw {
     }
 }
 
-/// A text cut to `most` characters, with what a terminal would act on written out.
-pub(super) fn truncate_escaped(text: &str, most: usize) -> String {
+/// Cuts a text to `max_chars` characters and escapes terminal controls.
+pub(super) fn truncate_escaped(text: &str, max_chars: usize) -> String {
     let mut shown = String::new();
     for (count, char) in text.chars().enumerate() {
-        if count == most {
+        if count == max_chars {
             shown.push('…');
             break;
         }
@@ -132,7 +128,7 @@ pub(super) fn truncate_escaped(text: &str, most: usize) -> String {
     shown
 }
 
-/// The characters of a line, each in one visible character of its own.
+/// Maps each character of a line to exactly one visible character, so that columns stay aligned.
 fn visible_chars(line: &str) -> impl Iterator<Item = char> {
     line.chars().map(|char| match char {
         '\t' => ' ',
@@ -141,13 +137,13 @@ fn visible_chars(line: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Control characters, and those that turn the direction of writing.
+/// Control characters, and those that change the writing direction.
 pub(super) fn is_terminal_control(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A line as YAML counts them: ended by `\n`, `\r\n` or `\r`; without the byte-order mark.
+/// Returns a line as YAML counts them: ended by `\n`, `\r\n` or `\r`, without the byte-order mark.
 fn nth_line(source: &str, number: usize) -> &str {
     let mut rest = source.trim_start_matches('\u{feff}');
     for _ in 1..number {
@@ -175,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_under_the_character() {
+    fn caret_is_under_the_character() {
         check("a: 1\nbad: 2\n", 2, 1, "2 | bad: 2\n  | ^");
         check("a: 1\r\nbad: 2\r\n", 2, 6, "2 | bad: 2\n  |      ^");
         check("a: 1\rbad: 2\r", 2, 6, "2 | bad: 2\n  |      ^");
@@ -186,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_exists_for_any_place() {
+    fn excerpt_exists_for_any_position() {
         check("", 1, 1, "1 | \n  | ^");
         check("a", 7, 9, "7 | \n  | ^");
         check("a", 0, 0, "0 | a\n  | ^");
@@ -209,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_reaches_a_terminal_that_it_would_act_on() {
+    fn terminal_controls_are_escaped() {
         let source = "a: \u{1b}[31m\u{202e}red";
         let problem = YamlProblem::at_position("f", FilePosition::START, source);
         let output = problem.to_string() + &problem.excerpt(source);

@@ -1,10 +1,10 @@
-//! A repository's `planwright.yaml`, out of its tree.
+//! Reads a repository's `planwright.yaml`.
 
 use plan::action::ActionDefinition;
 use plan::actor::{ActorIsolation, ActorKind};
-use plan::how::LandingDestination as Arrival;
+use plan::landing_options::LandingDestination as Arrival;
 use plan::invariant::RuleDraft;
-use plan::ways::SandboxCleanupPolicy;
+use plan::repository_policy::SandboxCleanupPolicy;
 use plan::{ActorDefinition, LandingOptions, Money, Profile, QualifiedName};
 
 use super::fields::{MappingFields, MappingSchema};
@@ -17,29 +17,24 @@ use super::value::{
 use super::{action, actor};
 use crate::limits::{self, LimitOverrides};
 
-/// What a repository says about work on it.
+/// A parsed `planwright.yaml`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RepositoryFile {
-    /// A command that makes a new sandbox ready.
+    /// The command that sets up a new sandbox.
     pub setup: Option<String>,
-    /// Ignored files to copy into it.
+    /// Ignored files to copy into a new sandbox.
     pub include: Vec<String>,
-    /// When sandboxes are removed.
     pub clean: SandboxCleanupPolicy,
-    /// How results arrive.
     pub landing_options: LandingOptions,
-    /// Who works.
+    /// The default agent.
     pub actor: Option<QualifiedName>,
-    /// How actors are started.
+    /// Agents that the repository defines.
     pub actors: Vec<ActorDefinition>,
-    /// What can be used there.
     pub actions: Vec<ActionDefinition>,
-    /// Where plans stop and ask.
     pub profile: Option<Profile>,
-    /// What plans may use.
     pub limits: LimitOverrides,
-    /// Rules of plans that land here. They hold for every plan once they are on the branch that plans land
-    /// on, and before for those that are made in a working tree which has them.
+    /// Rules. On the target branch they apply to every plan that lands there; in the working tree, to plans
+    /// created from it.
     pub invariants: Vec<RuleDraft>,
 }
 
@@ -130,15 +125,15 @@ pub(super) fn read(root: &YamlNode) -> Result<RepositoryFile, YamlFlaw> {
             .unwrap_or_default();
         file.landing_options.merge = fields.optional("merge", read_boolean)?.unwrap_or(false);
         if file.landing_options.merge && file.landing_options.shape != Arrival::Commit {
-            return Err(YamlFlaw::new(node.at, "`merge` is for landing as a commit"));
+            return Err(YamlFlaw::new(node.at, "`merge` needs `as: commit`"));
         }
         Ok(())
     })?;
     Ok(file)
 }
 
-/// Whoever clones a repository has not chosen what is in it: an actor that it defines works confined, with
-/// nothing of the person's, and under a name of its own.
+/// Restricts an agent that a repository defines: the user who cloned it did not choose it. It must run
+/// confined, gets no access to the user's environment or files, and cannot take a preset's name.
 fn restrict_repository_actor(
     mut actor: ActorDefinition,
     node: &YamlNode,
@@ -146,7 +141,7 @@ fn restrict_repository_actor(
     const OWN: &str = "define it as your own agent: planwright agent add FILE";
     if actors::find_preset(&actor.name.to_string()).is_some() {
         let message = format!(
-            "`{}` is a well-known agent; a repository cannot say what it is",
+            "`{}` is a built-in agent; a repository cannot redefine it",
             actor.name
         );
         return Err(YamlFlaw::new(node.at, message).with_hint("give it another name"));
@@ -154,13 +149,13 @@ fn restrict_repository_actor(
     let ActorKind::Command(line) = &mut actor.kind else {
         return Ok(actor);
     };
-    let wanted = [
+    let forbidden = [
         ("env", !line.env.is_empty()),
         ("writable", !line.writable.is_empty()),
         ("readable", !line.readable.is_empty()),
         ("isolation: off", line.isolation == ActorIsolation::Off),
     ];
-    if let Some((key, _)) = wanted.into_iter().find(|(_, wanted)| *wanted) {
+    if let Some((key, _)) = forbidden.into_iter().find(|(_, is_set)| *is_set) {
         let message = format!("a repository cannot set `{key}` for an agent");
         return Err(YamlFlaw::new(node.at, message).with_hint(OWN));
     }
@@ -181,7 +176,7 @@ fn read_limits(node: &YamlNode) -> Result<LimitOverrides, YamlFlaw> {
     })
 }
 
-/// A single value, as it is written, read like this.
+/// Parses a single value, quoted or not, from its text.
 fn read_scalar_as<T, E: std::fmt::Display>(
     node: &YamlNode,
     read: impl Fn(&str) -> Result<T, E>,
@@ -205,10 +200,7 @@ fn read_landing_mode(node: &YamlNode) -> Result<Arrival, YamlFlaw> {
     match read_text(node)?.as_str() {
         "commit" => Ok(Arrival::Commit),
         "uncommitted" => Ok(Arrival::Uncommitted),
-        _ => Err(
-            YamlFlaw::new(node.at, "expected commit or uncommitted").with_hint(
-                "a new branch is named when it is landed: planwright apply ID --as branch NAME",
-            ),
-        ),
+        _ => Err(YamlFlaw::new(node.at, "expected commit or uncommitted")
+            .with_hint("name a new branch when you land: planwright apply ID --as branch NAME")),
     }
 }

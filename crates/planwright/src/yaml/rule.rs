@@ -1,4 +1,4 @@
-//! Rules, out of their tree: the same in an action and in a repository's `planwright.yaml`.
+//! Reads rules, which look the same in an action and in `planwright.yaml`.
 
 use lifecycle::default_gates;
 use plan::invariant::{Gate, RuleCheck, RuleDraft};
@@ -9,10 +9,10 @@ use super::problem::YamlFlaw;
 use super::tree::{YamlNode, YamlValue};
 use super::value::{read_boolean, read_list, read_nonempty_text, read_parsed, type_mismatch};
 
-/// The kinds of rules; each rule is of one.
+/// The keys for the kind of a rule. Each rule has exactly one.
 const RULE_KINDS: [&str; 5] = ["expr", "allow", "forbid", "command", "ask"];
 
-/// Most rules of a file: checking an expression is not for free.
+/// The limit on rules in one file, because checking expressions takes time.
 const MAX_RULES: usize = 256;
 
 pub(super) static RULE_SCHEMA: MappingSchema<'_> = MappingSchema {
@@ -34,7 +34,7 @@ pub(super) static RULE_SCHEMA: MappingSchema<'_> = MappingSchema {
     others: &[&ACTION_SCHEMA, &ARGUMENT_SCHEMA],
 };
 
-/// The rules under a key, whose names differ.
+/// Reads the rules under a key and refuses duplicate names.
 pub(super) fn read_rules_at(
     fields: &MappingFields<'_, '_>,
     key: &str,
@@ -58,7 +58,7 @@ fn read_rules(nodes: &[YamlNode]) -> Result<Vec<RuleDraft>, YamlFlaw> {
     Ok(found)
 }
 
-/// What has to be so for the work to be done: rules about the result, or a text that somebody judges.
+/// Reads `definition_of_done`: a list of rules, limited to gates that have a result, or one question.
 pub(super) fn read_definition_of_done(node: &YamlNode) -> Result<Vec<RuleDraft>, YamlFlaw> {
     match &node.value {
         YamlValue::List(items) => {
@@ -71,18 +71,19 @@ pub(super) fn read_definition_of_done(node: &YamlNode) -> Result<Vec<RuleDraft>,
         YamlValue::Scalar(_) => {
             let check = RuleCheck::Ask(read_nonempty_text(node)?);
             Ok(vec![RuleDraft {
-                name: "definition-of-done".parse().expect("BUG: it is a name"),
+                name: "definition-of-done"
+                    .parse()
+                    .expect("BUG: the constant is a valid name"),
                 at: default_gates(&check),
                 check,
                 advisory: false,
                 non_overridable: false,
             }])
         }
-        YamlValue::Mapping(_) => Err(type_mismatch(node, "a text or a list of rules")),
+        YamlValue::Mapping(_) => Err(type_mismatch(node, "a string or a list of rules")),
     }
 }
 
-/// No two rules of one place have the same name.
 pub(super) fn check_unique_name(
     found: &[RuleDraft],
     draft: &RuleDraft,
@@ -91,7 +92,7 @@ pub(super) fn check_unique_name(
     match found.iter().any(|other| other.name == draft.name) {
         true => Err(YamlFlaw::new(
             node.at,
-            format!("rule `{}` is there twice", draft.name),
+            format!("rule `{}` is defined twice", draft.name),
         )),
         false => Ok(()),
     }
@@ -113,7 +114,7 @@ fn read_rule(node: &YamlNode) -> Result<RuleDraft, YamlFlaw> {
     let possible = draft.check.possible_gates();
     if let Some(gate) = draft.at.iter().find(|gate| !possible.contains(gate)) {
         let kind = draft.check.kind();
-        let message = format!("at the {gate} gate `{kind}` has nothing to judge yet");
+        let message = format!("at the {gate} gate there is no result for `{kind}` to check");
         return Err(
             YamlFlaw::new(node.at, message).with_hint("leave `at` out, or write `at: result`")
         );
@@ -128,19 +129,19 @@ fn read_check(fields: &MappingFields<'_, '_>, node: &YamlNode) -> Result<RuleChe
         .collect();
     let [kind] = given.as_slice() else {
         let message = match given.as_slice() {
-            [] => "a rule says what must hold".to_owned(),
+            [] => "a rule needs a condition".to_owned(),
             several => format!(
-                "a rule is of one kind, this one of {}",
+                "a rule has one condition; this one has {}",
                 several.join(" and ")
             ),
         };
-        let hint = format!("give it one of {}", RULE_KINDS.join(", "));
+        let hint = format!("use one of {}", RULE_KINDS.join(", "));
         return Err(YamlFlaw::new(node.at, message).with_hint(hint));
     };
     if let Some(entry) = fields.get("timeout").filter(|_| *kind != "command") {
         return Err(YamlFlaw::new(
             entry.at,
-            "`timeout` is for rules by `command`",
+            "`timeout` is only for `command` rules",
         ));
     }
     Ok(match *kind {
@@ -155,7 +156,7 @@ fn read_check(fields: &MappingFields<'_, '_>, node: &YamlNode) -> Result<RuleChe
     })
 }
 
-/// One glob or a list of some.
+/// Reads one glob or a non-empty list.
 fn read_globs(node: &YamlNode) -> Result<Vec<String>, YamlFlaw> {
     match &node.value {
         YamlValue::Scalar(_) => Ok(vec![read_nonempty_text(node)?]),
@@ -168,7 +169,7 @@ fn read_globs(node: &YamlNode) -> Result<Vec<String>, YamlFlaw> {
     }
 }
 
-/// One gate or a list of some.
+/// Reads one gate or a non-empty list without duplicates.
 fn read_gates(node: &YamlNode) -> Result<Vec<Gate>, YamlFlaw> {
     let nodes = match &node.value {
         YamlValue::Scalar(_) => std::slice::from_ref(node),

@@ -1,4 +1,4 @@
-//! Flat files of settings: known keys, single values.
+//! Reads the user's `config.yaml`: a flat mapping of known keys to single values.
 
 use super::fields::{MappingFields, MappingSchema};
 use super::problem::{FilePosition, YamlFlaw};
@@ -12,14 +12,14 @@ pub(super) fn read(
     if is_empty_node(root) {
         return Ok(Vec::new());
     }
-    let shape = MappingSchema {
+    let schema = MappingSchema {
         what: "the settings",
         place: "at the top level",
         keys: known_keys,
         refused: &[],
         others: &[],
     };
-    MappingFields::from_node(root, &shape)?
+    MappingFields::from_node(root, &schema)?
         .entries()
         .iter()
         .map(|entry| {

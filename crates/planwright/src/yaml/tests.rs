@@ -1,4 +1,4 @@
-//! Good files and bad ones.
+//! Valid and invalid action files and settings.
 
 mod actors;
 
@@ -9,24 +9,24 @@ use plan::invariant::Gate;
 
 use super::*;
 
-/// What every action needs, in two lines.
+/// The required keys of an action, in two lines.
 const ACTION_HEAD: &str = "name: tidy\ndescription: Tidy up\n";
 
 #[track_caller]
-fn parse_good(source: &str) -> ActionDefinition {
+fn parse_valid(source: &str) -> ActionDefinition {
     parse_action(source, "f")
         .unwrap_or_else(|problem| panic!("{problem}\n{}", problem.excerpt(source)))
 }
 
-/// `source` is refused with exactly this `LINE:COLUMN: message`.
+/// Checks that `source` is refused with exactly this `LINE:COLUMN: message`.
 #[track_caller]
 fn expect_problem(source: &str, expected: &str) {
     let problem = parse_action(source, "f").expect_err(source);
     assert_eq!(problem.to_string(), format!("f:{expected}"), "{source}");
 }
 
-/// Each line of `table` is `SOURCE => LINE:COLUMN: message`, as for [`bad`], with `⏎` for a line
-/// break and `⇥` for a tab; `around` completes the source.
+/// Checks a table of `SOURCE => LINE:COLUMN: message` lines, with `⏎` for a line break and `⇥` for a tab.
+/// `around` completes the source.
 #[track_caller]
 fn expect_problems(around: fn(&str) -> String, table: &str) {
     for row in table.trim().lines() {
@@ -38,22 +38,21 @@ fn expect_problems(around: fn(&str) -> String, table: &str) {
     }
 }
 
-/// The whole file.
 fn whole_file(source: &str) -> String {
     source.to_owned()
 }
 
-/// What follows the head, from line 3 on.
+/// Puts the source after the head, from line 3 on.
 fn after_head(source: &str) -> String {
     format!("{ACTION_HEAD}{source}")
 }
 
-/// The type and further keys of an argument `n`, in line 4 from column 19 on.
+/// Puts the source into an argument `n` after `type: `, on line 4 from column 19 on.
 fn with_argument(source: &str) -> String {
     after_head(&format!("arguments:\n- {{name: n, type: {source}}}\n"))
 }
 
-/// The further keys of a rule `r`, from line 5 on.
+/// Puts the source into a rule `r`, from line 5 on.
 fn with_rule(source: &str) -> String {
     after_head(&format!("invariants:\n- name: r\n  {source}"))
 }
@@ -100,7 +99,7 @@ reusable: false
 
 #[test]
 fn every_key_is_read() {
-    let action = parse_good(FULL_ACTION);
+    let action = parse_valid(FULL_ACTION);
     assert_eq!(action.name.full_name(), "acme/tidy");
     assert_eq!(action.description, "Tidy up 🎉");
     let long = action.long_description.unwrap();
@@ -143,8 +142,8 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
-    let action = parse_good(ACTION_HEAD);
+fn missing_keys_have_defaults() {
+    let action = parse_valid(ACTION_HEAD);
     assert_eq!((action.long_description, action.actors), (None, None));
     assert!(action.arguments.is_empty() && action.invariants.is_empty());
     assert_eq!(action.automation_profile, None);
@@ -152,16 +151,16 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
-fn one_actor_works_in_both_phases() {
-    let actors = parse_good(&format!("{ACTION_HEAD}actor: human\n"))
+fn actor_key_sets_both_phases() {
+    let actors = parse_valid(&format!("{ACTION_HEAD}actor: human\n"))
         .actors
         .unwrap();
     assert_eq!(actors.strategy, actors.execution);
 }
 
 #[test]
-fn the_way_of_writing_does_not_matter() {
-    let expected = parse_good(ACTION_HEAD);
+fn equivalent_yaml_syntax_is_equal() {
+    let expected = parse_valid(ACTION_HEAD);
     for source in [
         "{name: tidy, description: Tidy up}",
         "\u{feff}name: tidy\r\ndescription: Tidy up\r\n",
@@ -170,12 +169,12 @@ fn the_way_of_writing_does_not_matter() {
         "? name\n: tidy\n? description\n: Tidy up\narguments: []\ninvariants: []\n",
         "name:\ttidy\ndescription:\tTidy up\n",
     ] {
-        assert_eq!(parse_good(source), expected, "{source}");
+        assert_eq!(parse_valid(source), expected, "{source}");
     }
 }
 
 #[test]
-fn words_of_older_yaml_are_texts() {
+fn yaml_1_1_booleans_and_numbers_are_strings() {
     for word in [
         "no",
         "yes",
@@ -189,21 +188,21 @@ fn words_of_older_yaml_are_texts() {
         "inf",
     ] {
         let source = format!("name: a\ndescription: {word}\n");
-        assert_eq!(parse_good(&source).description, word);
+        assert_eq!(parse_valid(&source).description, word);
     }
 }
 
 #[test]
-fn a_very_long_text_is_a_text() {
+fn long_strings_are_accepted() {
     let text = "é".repeat(120_000);
     assert_eq!(
-        parse_good(&format!("name: a\ndescription: {text}\n")).description,
+        parse_valid(&format!("name: a\ndescription: {text}\n")).description,
         text
     );
 }
 
 #[test]
-fn a_file_is_one_mapping() {
+fn file_must_be_one_mapping() {
     expect_problem(
         "",
         "1:1: expected an action as a mapping of keys to values, found nothing",
@@ -211,7 +210,7 @@ fn a_file_is_one_mapping() {
     expect_problems(whole_file, "
         ⏎# only a comment⏎ => 1:1: expected an action as a mapping of keys to values, found nothing
         - name: tidy => 1:1: expected an action as a mapping of keys to values, found a list
-        name:tidy => 1:1: expected an action as a mapping of keys to values, found the text `name:tidy`
+        name:tidy => 1:1: expected an action as a mapping of keys to values, found the string `name:tidy`
         42 => 1:1: expected an action as a mapping of keys to values, found the number `42`
         a: b⏎---⏎a: b => 2:1: a second document starts here
         a: b⏎...⏎a: b => 3:1: a second document starts here
@@ -219,32 +218,29 @@ fn a_file_is_one_mapping() {
     ");
     expect_problem(
         &" ".repeat(MAX_FILE_BYTES + 1),
-        "1:1: the file has 262145 bytes; the most is 262144 (256 KiB)",
+        "1:1: the file has 262145 bytes; the limit is 262144 (256 KiB)",
     );
 }
 
 #[test]
-fn name_and_description_are_needed() {
+fn name_and_description_are_required() {
     expect_problems(whole_file, "
         description: d => 1:1: an action needs the key `name`
         ⏎⏎  name: a => 3:3: an action needs the key `description`
-        name: a⏎description: => 2:12: `description`: expected a text, found nothing
-        name: a⏎description: ' ' => 2:14: `description`: expected a text, found an empty one
-        name: a⏎description: |⏎ => 2:14: `description`: expected a text, found an empty one
-        name: a⏎description: 42 => 2:14: `description`: expected a text, found the number `42`
-        name: a⏎description: [b] => 2:14: `description`: expected a text, found a list
-        name: a⏎description: {b: c} => 2:14: `description`: expected a text, found a mapping
-        name: null⏎description: d => 1:7: `name`: expected a text, found `null`
+        name: a⏎description: => 2:12: `description`: expected a string, found nothing
+        name: a⏎description: ' ' => 2:14: `description`: expected a string, found an empty one
+        name: a⏎description: |⏎ => 2:14: `description`: expected a string, found an empty one
+        name: a⏎description: 42 => 2:14: `description`: expected a string, found the number `42`
+        name: a⏎description: [b] => 2:14: `description`: expected a string, found a list
+        name: a⏎description: {b: c} => 2:14: `description`: expected a string, found a mapping
+        name: null⏎description: d => 1:7: `name`: expected a string, found `null`
         name: A⏎description: d => 1:7: `name`: `A` is not a name: use lower-case letters, digits, `-`, `_` and `.`, as in `tidy` or `acme/tidy`
     ");
-    expect_hint(
-        "name: a\ndescription: 42\n",
-        "in quotes it is a text: \"42\"",
-    );
+    expect_hint("name: a\ndescription: 42\n", "put it in quotes: \"42\"");
 }
 
 #[test]
-fn unknown_keys_are_refused_with_the_nearest_one() {
+fn unknown_keys_suggest_the_nearest_key() {
     expect_problems(
         after_head,
         r#"
@@ -277,7 +273,7 @@ fn unknown_keys_are_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn misplaced_keys_are_sent_to_their_place() {
+fn misplaced_keys_name_their_place() {
     expect_problems(
         after_head,
         "
@@ -296,47 +292,47 @@ fn misplaced_keys_are_sent_to_their_place() {
 }
 
 #[test]
-fn keys_are_given_once() {
+fn duplicate_and_odd_keys_are_refused() {
     expect_problems(
         after_head,
         r#"
-        reusable: true⏎"name": b => 4:1: the key `name` is given twice
-        : a => 3:1: there is no key before this `:`
+        reusable: true⏎"name": b => 4:1: duplicate key `name`
+        : a => 3:1: missing key before this `:`
         ? [a]⏎: b => 3:3: a key must be a word, found a list
         {a: b}: c => 3:1: a key must be a word, found a mapping
     "#,
     );
     expect_problems(
         with_argument,
-        "list, type: list => 4:25: the key `type` is given twice",
+        "list, type: list => 4:25: duplicate key `type`",
     );
-    expect_hint(&after_head("name: b\n"), "it is first given in line 1");
+    expect_hint(&after_head("name: b\n"), "first set on line 1");
 }
 
 #[test]
-fn keys_that_nothing_consumes_are_refused_and_say_so() {
+fn unsupported_keys_are_refused() {
     expect_problems(
         after_head,
         "
-        estimation_actor: x => 3:1: `estimation_actor` is refused: nothing here consumes it
-        review_actor: x => 3:1: `review_actor` is refused: nothing here consumes it
-        apply_actor: x => 3:1: `apply_actor` is refused: nothing here consumes it
-        state: archived => 3:1: `state` is not part of a definition: it is set by `action archive`
+        estimation_actor: x => 3:1: `estimation_actor` is not supported
+        review_actor: x => 3:1: `review_actor` is not supported
+        apply_actor: x => 3:1: `apply_actor` is not supported
+        state: archived => 3:1: `state` is not part of a definition: `action archive` sets it
     ",
     );
 }
 
 #[test]
-fn actors_are_one_or_two() {
+fn actor_keys_must_fit_together() {
     expect_problems(
         after_head,
         "
-        actor: a⏎strategy_actor: b => 4:1: `strategy_actor` cannot stand beside `actor`
-        execution_actor: b⏎actor: a => 3:1: `execution_actor` cannot stand beside `actor`
-        strategy_actor: b => 3:1: `strategy_actor` needs `execution_actor` beside it
-        invariant_actor: b => 3:1: `invariant_actor` needs `actor` beside it
-        execution_actor: b => 3:1: `execution_actor` needs `strategy_actor` beside it
-        actor: [a] => 3:8: `actor`: expected a text, found a list
+        actor: a⏎strategy_actor: b => 4:1: `strategy_actor` cannot be combined with `actor`
+        execution_actor: b⏎actor: a => 3:1: `execution_actor` cannot be combined with `actor`
+        strategy_actor: b => 3:1: `strategy_actor` also needs `execution_actor`
+        invariant_actor: b => 3:1: `invariant_actor` also needs `actor`
+        execution_actor: b => 3:1: `execution_actor` also needs `strategy_actor`
+        actor: [a] => 3:8: `actor`: expected a string, found a list
     ",
     );
 }
@@ -346,8 +342,8 @@ fn booleans_are_true_or_false() {
     expect_problems(
         after_head,
         "
-        read_only: no => 3:12: `read_only`: expected `true` or `false`, found the text `no`
-        reusable: 'true' => 3:11: `reusable`: expected `true` or `false`, found the text `true`
+        read_only: no => 3:12: `read_only`: expected `true` or `false`, found the string `no`
+        reusable: 'true' => 3:11: `reusable`: expected `true` or `false`, found the string `true`
         reusable: TRUE => 3:11: `reusable`: expected `true` or `false`, found the boolean `TRUE`
     ",
     );
@@ -362,10 +358,10 @@ fn booleans_are_true_or_false() {
 }
 
 #[test]
-fn profiles_are_known_ones() {
+fn unknown_profiles_are_refused() {
     expect_problems(
         after_head,
-        "automation_profile: full => 3:21: `automation_profile`: `full` is no profile: use manual, supervised, review or auto",
+        "automation_profile: full => 3:21: `automation_profile`: `full` is not a profile: use manual, supervised, review or auto",
     );
     let endless = after_head(&format!("automation_profile: {}\n", "x".repeat(100_000)));
     assert!(parse_action(&endless, "f").unwrap_err().message.len() < 500);
@@ -375,12 +371,12 @@ fn profiles_are_known_ones() {
 fn arguments_are_a_list_of_mappings() {
     expect_problems(after_head, "
         arguments: => 3:10: `arguments`: expected a list, found nothing
-        arguments: n => 3:12: `arguments`: expected a list, found the text `n`
+        arguments: n => 3:12: `arguments`: expected a list, found the string `n`
         arguments:⏎  n: {type: list} => 4:3: `arguments`: expected a list, found a mapping
-        arguments: [n] => 3:13: expected an argument as a mapping of keys to values, found the text `n`
+        arguments: [n] => 3:13: expected an argument as a mapping of keys to values, found the string `n`
         arguments:⏎- type: list => 4:3: an argument needs the key `name`
         arguments:⏎- name: n => 4:3: an argument needs the key `type`
-        arguments:⏎- {name: n, type: list}⏎- {name: n, type: list} => 5:3: `arguments` names `n` twice
+        arguments:⏎- {name: n, type: list}⏎- {name: n, type: list} => 5:3: `arguments` defines `n` twice
     ");
     let mut many = "arguments:\n".to_owned();
     for index in 0..300 {
@@ -393,19 +389,19 @@ fn arguments_are_a_list_of_mappings() {
 }
 
 #[test]
-fn arguments_are_sound() {
+fn invalid_arguments_are_refused() {
     expect_problems(
         with_argument,
         r#"
-        integr => 4:19: `type`: `integr` is no type: use one of string, integer, float, boolean, list
+        integr => 4:19: `type`: `integr` is not a type: use one of string, integer, float, boolean, list
         integer, min: 5, max: 1 => 4:3: argument `n`: `min` 5 is greater than `max` 1
-        integer, min: x => 4:33: `min`: expected a finite number, found the text `x`
+        integer, min: x => 4:33: `min`: expected a finite number, found the string `x`
         integer, min: .inf => 4:33: `min`: expected a finite number, found the number `.inf`
         integer, max: 1e999 => 4:33: `max`: expected a finite number, found the number `1e999`
         boolean, min: 1 => 4:3: argument `n`: `min` and `max` have no meaning for a boolean
         list, pattern: a => 4:3: argument `n`: `pattern` is for strings, not for type list
-        string, pattern: '(' => 4:3: argument `n`: `pattern` is no regular expression: unclosed group
-        string, pattern: "\d" => 4:36: this text holds an unknown escape
+        string, pattern: '(' => 4:3: argument `n`: `pattern` is not a regular expression: unclosed group
+        string, pattern: "\d" => 4:36: unknown escape in a quoted string
     "#,
     );
     expect_problems(after_head, "
@@ -414,20 +410,20 @@ fn arguments_are_sound() {
 }
 
 #[test]
-fn defaults_are_of_the_type() {
+fn defaults_must_match_the_type() {
     expect_problems(with_argument, "
-        integer, default: 1.5 => 4:37: `default`: expected a whole number of 64 bits, found the number `1.5`
-        integer, default: 9223372036854775808 => 4:37: `default`: expected a whole number of 64 bits, found the number `9223372036854775808`
-        integer, default: '1' => 4:37: `default`: expected a whole number of 64 bits, found the text `1`
-        integer, default: 0x1F => 4:37: `default`: expected a whole number of 64 bits, found the number `0x1F`
-        float, default: nan => 4:35: `default`: expected a finite number, found the text `nan`
+        integer, default: 1.5 => 4:37: `default`: expected a 64-bit integer, found the number `1.5`
+        integer, default: 9223372036854775808 => 4:37: `default`: expected a 64-bit integer, found the number `9223372036854775808`
+        integer, default: '1' => 4:37: `default`: expected a 64-bit integer, found the string `1`
+        integer, default: 0x1F => 4:37: `default`: expected a 64-bit integer, found the number `0x1F`
+        float, default: nan => 4:35: `default`: expected a finite number, found the string `nan`
         float, default: .nan => 4:35: `default`: expected a finite number, found the number `.nan`
-        boolean, default: yes => 4:37: `default`: expected `true` or `false`, found the text `yes`
-        string, default: 1.10 => 4:36: `default`: expected a text, found the number `1.10`
-        string, default: ~ => 4:36: `default`: expected a text, found nothing
-        list, default: a => 4:34: `default`: expected a list, found the text `a`
-        list, default: [a, true] => 4:38: `default`: expected a text, found the boolean `true`
-        integer, default: 7, max: 5 => 4:37: argument `n`: 7 is more than the most, 5
+        boolean, default: yes => 4:37: `default`: expected `true` or `false`, found the string `yes`
+        string, default: 1.10 => 4:36: `default`: expected a string, found the number `1.10`
+        string, default: ~ => 4:36: `default`: expected a string, found nothing
+        list, default: a => 4:34: `default`: expected a list, found the string `a`
+        list, default: [a, true] => 4:38: `default`: expected a string, found the boolean `true`
+        integer, default: 7, max: 5 => 4:37: argument `n`: 7 is more than the maximum, 5
         string, default: b, pattern: a+ => 4:36: argument `n`: `b` does not match `a+`
         list, default: [], required: true => 4:34: argument `n`: it is required, so a default would never be used
         integer, default: 7, min: 9, max: 5 => 4:3: argument `n`: `min` 9 is greater than `max` 5
@@ -435,51 +431,51 @@ fn defaults_are_of_the_type() {
 }
 
 #[test]
-fn rules_are_sound() {
+fn invalid_rules_are_refused() {
     expect_problems(
         with_rule,
         "
-        expr: true => 5:9: `expr`: expected a text, found the boolean `true`
-        expr: '' => 5:9: `expr`: expected a text, found an empty one
-        expr: a⏎  at: land => 6:7: `at`: `land` is no gate: use strategize, execute, result or apply
+        expr: true => 5:9: `expr`: expected a string, found the boolean `true`
+        expr: '' => 5:9: `expr`: expected a string, found an empty one
+        expr: a⏎  at: land => 6:7: `at`: `land` is not a gate: use strategize, execute, result or apply
         expr: a⏎  at: [] => 6:7: `at`: expected a gate, found an empty list
         expr: a⏎  at: [apply, result, apply] => 6:23: `at`: `apply` is named twice
         expr: a⏎  at: {b: c} => 6:7: `at`: expected a gate or a list of gates, found a mapping
-        expr: a⏎- {name: r, expr: b} => 6:3: rule `r` is there twice
-        expr: a⏎  allow: b => 4:3: a rule is of one kind, this one of expr and allow
+        expr: a⏎- {name: r, expr: b} => 6:3: rule `r` is defined twice
+        expr: a⏎  allow: b => 4:3: a rule has one condition; this one has expr and allow
         forbid: [] => 5:11: `forbid`: expected a glob, found an empty list
         forbid: {a: b} => 5:11: `forbid`: expected a glob or a list of globs, found a mapping
-        command: '' => 5:12: `command`: expected a text, found an empty one
-        command: a⏎  timeout: soon => 6:12: `timeout`: `soon` is not a length of time such as 90s, 20m or 2h
-        ask: a⏎  timeout: 3s => 6:3: `timeout` is for rules by `command`
-        forbid: a⏎  at: execute => 4:3: at the execute gate `forbid` has nothing to judge yet
+        command: '' => 5:12: `command`: expected a string, found an empty one
+        command: a⏎  timeout: soon => 6:12: `timeout`: `soon` is not a duration such as 90s, 20m or 2h
+        ask: a⏎  timeout: 3s => 6:3: `timeout` is only for `command` rules
+        forbid: a⏎  at: execute => 4:3: at the execute gate there is no result for `forbid` to check
         expr: !args.force => 5:9: tags (`!name`) are not supported
     ",
     );
     expect_problems(after_head, "
-        invariants: [{name: r}] => 3:14: a rule says what must hold
-        invariants: [{name: r, ask: a}]⏎definition_of_done: [{name: r, ask: b}] => 4:21: rule `r` is there twice
-        definition_of_done: {a: b} => 3:21: expected a text or a list of rules, found a mapping
-        invariants: [{name: R, expr: a}] => 3:21: `name`: the name of a rule is 1 to 64 lower-case letters, digits, `-`, `_` and `.`
+        invariants: [{name: r}] => 3:14: a rule needs a condition
+        invariants: [{name: r, ask: a}]⏎definition_of_done: [{name: r, ask: b}] => 4:21: rule `r` is defined twice
+        definition_of_done: {a: b} => 3:21: expected a string or a list of rules, found a mapping
+        invariants: [{name: R, expr: a}] => 3:21: `name`: a rule name is 1 to 64 lower-case letters, digits, `-`, `_` and `.`
     ");
 }
 
 #[test]
-fn broken_yaml_is_explained() {
+fn syntax_errors_are_explained() {
     expect_problems(
         whole_file,
         r#"
         name: a⏎description: fix: this => 2:17: a `:` is not allowed here
         name: a⏎  description: b => 2:14: a `:` is not allowed here
         name: a⏎description:b => 2:1: expected `key: value`, found no `:` after the key
-        name: a⏎description: 'b⏎reusable: true => 3:1: a quoted text has no end
-        name: a⏎description: 'b => 2:14: a quoted text has no end
-        name: a⏎description: @b => 2:14: `@` cannot start a text
+        name: a⏎description: 'b⏎reusable: true => 3:1: missing closing quote
+        name: a⏎description: 'b => 2:14: missing closing quote
+        name: a⏎description: @b => 2:14: a string cannot start with `@`
         name: a⏎description: - b => 2:14: a list cannot start here
         name: a⏎description: [b => 2:14: unclosed bracket '['
-        name: a⏎description: "b" == c => 2:18: something follows the closing quote
-        name: a⏎description: [a-z]+ => 2:19: this does not fit what stands before it
-        arguments:⏎  - name: n⏎  type: list => 3:3: this does not fit what stands before it
+        name: a⏎description: "b" == c => 2:18: unexpected text after the closing quote
+        name: a⏎description: [a-z]+ => 2:19: unexpected indentation or syntax
+        arguments:⏎  - name: n⏎  type: list => 3:3: unexpected indentation or syntax
     "#,
     );
     let long = format!("name: a\ndescription: {}: b\n", "é".repeat(10_000));
@@ -487,7 +483,7 @@ fn broken_yaml_is_explained() {
 }
 
 #[test]
-fn tabs_do_not_indent() {
+fn tabs_for_indentation_are_refused() {
     expect_problems(
         after_head,
         "
@@ -503,7 +499,7 @@ fn tabs_do_not_indent() {
 }
 
 #[test]
-fn nul_is_refused_wherever_it_hides() {
+fn nul_is_refused_everywhere() {
     expect_problem(
         "name: a\ndescription: b\0\n",
         "2:15: a NUL character cannot be stored",
@@ -536,7 +532,7 @@ fn anchors_aliases_tags_and_merge_keys_are_refused() {
 }
 
 #[test]
-fn bombs_are_refused_at_once() {
+fn alias_bombs_and_deep_nesting_are_refused() {
     let laughs = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\n";
     expect_problem(laughs, "1:4: anchors (`&name`) are not supported");
     expect_problem(
@@ -563,7 +559,7 @@ fn bombs_are_refused_at_once() {
 }
 
 #[test]
-fn no_torn_file_breaks_the_reading() {
+fn damaged_files_never_panic() {
     let chars: Vec<char> = FULL_ACTION.chars().collect();
     let replacements = "\t\n\r:'\"[}&*!🎉\0".chars().cycle();
     for (index, replacement) in (0..chars.len()).zip(replacements) {
@@ -602,7 +598,7 @@ fn settings_are_known_keys_with_single_values() {
         "profil: auto",
         "1:1: unknown key `profil` in the settings; did you mean `profile`?",
     );
-    bad("store: a\nstore: b", "2:1: the key `store` is given twice");
+    bad("store: a\nstore: b", "2:1: duplicate key `store`");
     bad(
         "store: [a]",
         "1:8: `store`: expected a single value, found a list",

@@ -1,8 +1,8 @@
-//! YAML as a tree whose every value and key knows where it stands.
+//! Parses YAML into a tree whose values and keys know their position.
 //!
-//! Built from the events of the parser below `serde-saphyr` rather than through serde, which has no
-//! place to keep the position of a key. Nesting is bounded by the parser, size by the caller; an
-//! alias is refused where it stands and never followed, so a small file stays a small tree.
+//! Uses the parser below `serde-saphyr` directly, because serde cannot keep the position of a key. The parser
+//! limits nesting, the caller limits size. Aliases are refused and never expanded, so a small file cannot become
+//! a large tree.
 
 use std::collections::BTreeMap;
 
@@ -26,15 +26,15 @@ pub(super) enum YamlValue {
     Mapping(Vec<YamlEntry>),
 }
 
-/// A single value, not yet of a type.
+/// A single value that is not typed yet.
 #[derive(Debug)]
 pub(super) struct YamlScalar {
     pub(super) text: String,
-    /// Written without quotes, so that it may be a number, a boolean or nothing.
+    /// Written without quotes, so it may be a number, a boolean or null.
     pub(super) plain: bool,
 }
 
-/// A key with its value. The keys of a mapping differ.
+/// A key with its value. Keys are unique within a mapping.
 #[derive(Debug)]
 pub(super) struct YamlEntry {
     pub(super) key: String,
@@ -42,10 +42,10 @@ pub(super) struct YamlEntry {
     pub(super) value: YamlNode,
 }
 
-/// Deepest nesting of blocks, and of brackets. An action needs five levels.
+/// The nesting limit of blocks and of brackets, each. An action needs five levels.
 const MAX_DEPTH: usize = 16;
 
-/// The one document in `source`; a plain empty text if there is none.
+/// Parses the single document in `source`; an empty plain scalar if there is none.
 pub(super) fn parse_document(source: &str) -> Result<YamlNode, YamlFlaw> {
     if let Some(index) = source.find('\0') {
         return Err(nul_flaw(index_position(source, index)));
@@ -136,9 +136,9 @@ impl<'s> TreeBuilder<'s> {
             let at = next.1;
             let key = read_key(self.read_node(next)?)?;
             if let Some(first) = seen.insert(key.clone(), at) {
-                let message = format!("the key `{}` is given twice", truncate_escaped(&key, 60));
+                let message = format!("duplicate key `{}`", truncate_escaped(&key, 60));
                 return Err(YamlFlaw::new(at, message)
-                    .with_hint(format!("it is first given in line {}", first.line)));
+                    .with_hint(format!("first set on line {}", first.line)));
             }
             let next = self.next_event()?;
             let value = self.read_node(next)?;
@@ -146,7 +146,7 @@ impl<'s> TreeBuilder<'s> {
         }
     }
 
-    /// The next event, unless it is something that is not supported anywhere.
+    /// Returns the next event. Refuses anchors, aliases, tags and NUL characters.
     fn next_event(&mut self) -> Result<PositionedEvent<'s>, YamlFlaw> {
         let (event, span) = match self.parser.next_event() {
             Some(next) => next.map_err(|error| explain_scan_error(&error, self.source))?,
@@ -178,7 +178,7 @@ fn read_key(node: YamlNode) -> Result<String, YamlFlaw> {
             "merge keys (`<<`) are not supported",
         )),
         YamlValue::Scalar(key) if key.plain && key.text == "~" => {
-            Err(YamlFlaw::new(node.at, "there is no key before this `:`"))
+            Err(YamlFlaw::new(node.at, "missing key before this `:`"))
         }
         YamlValue::Scalar(key) => Ok(key.text),
         YamlValue::List(_) => Err(YamlFlaw::new(node.at, "a key must be a word, found a list")),
@@ -189,7 +189,7 @@ fn read_key(node: YamlNode) -> Result<String, YamlFlaw> {
     }
 }
 
-/// The commonest mistakes in our words, the others in the parser's.
+/// Explains common mistakes with a hint. Other errors keep the parser's message.
 fn explain_scan_error(error: &ScanError, source: &str) -> YamlFlaw {
     let at = marker_position(*error.marker());
     let (message, hint) = match error.kind() {
@@ -203,40 +203,40 @@ fn explain_scan_error(error: &ScanError, source: &str) -> YamlFlaw {
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => (
             "a `:` is not allowed here",
-            "put text that holds `: ` in quotes; indent the keys of one mapping alike",
+            "put text that contains `: ` in quotes, and indent all keys of a mapping alike",
         ),
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => (
             "expected `key: value`, found no `:` after the key",
-            "put a space after the `:`; indent the further lines of a text",
+            "put a space after the `:`, and indent continuation lines",
         ),
         ErrorKind::ExpectedBlockMappingKey
         | ErrorKind::ExpectedBlockSequenceEntry
         | ErrorKind::InvalidIndentation => (
-            "this does not fit what stands before it",
-            "put text that starts with `[` or `{` in quotes; indent keys of one mapping alike",
+            "unexpected indentation or syntax",
+            "put text that starts with `[` or `{` in quotes, and indent all keys of a mapping alike",
         ),
         ErrorKind::BlockSequenceEntryNotAllowed => (
             "a list cannot start here",
-            "start it on a line of its own; put text that starts with `- ` in quotes",
+            "start it on its own line, or put text that starts with `- ` in quotes",
         ),
         ErrorKind::UnclosedQuotedScalar
         | ErrorKind::InvalidQuotedScalarIndent
         | ErrorKind::DocumentIndicatorInQuotedScalar => (
-            "a quoted text has no end",
-            "close the quote, or indent the further lines of the text",
+            "missing closing quote",
+            "close the quote, or indent the continuation lines",
         ),
         ErrorKind::UnknownQuotedScalarEscape => (
-            "this text holds an unknown escape",
+            "unknown escape in a quoted string",
             r"in double quotes write `\\` for a backslash, or use single quotes",
         ),
         ErrorKind::InvalidTrailingSingleQuotedScalar
         | ErrorKind::InvalidTrailingDoubleQuotedScalar => (
-            "something follows the closing quote",
-            "put the whole text in quotes of the other kind",
+            "unexpected text after the closing quote",
+            "put the whole value in quotes of the other kind",
         ),
         ErrorKind::UnexpectedCharacter { character } if character.is_ascii_punctuation() => {
-            return YamlFlaw::new(at, format!("`{character}` cannot start a text"))
-                .with_hint("put the text in quotes");
+            return YamlFlaw::new(at, format!("a string cannot start with `{character}`"))
+                .with_hint("put it in quotes");
         }
         ErrorKind::MissingAnchorOrAliasName => (
             "aliases and anchors are not supported",
@@ -258,7 +258,7 @@ fn nul_flaw(at: FilePosition) -> YamlFlaw {
     YamlFlaw::new(at, "a NUL character cannot be stored")
 }
 
-/// The parser finds out about a tab some characters after it.
+/// Finds the tab that the parser complains about: it reports a position some characters later.
 fn find_last_tab(source: &str, found: Marker) -> Option<FilePosition> {
     let offset = found.byte_offset()?;
     let tabs = source.match_indices('\t').map(|(index, _)| index);
@@ -266,7 +266,7 @@ fn find_last_tab(source: &str, found: Marker) -> Option<FilePosition> {
     Some(index_position(source, last))
 }
 
-/// The parser pairs starts with ends, so nothing is known to lead here.
+/// Reports an event that should be impossible: the parser pairs starts with ends.
 fn unexpected_event(event: &Event<'_>, at: FilePosition) -> YamlFlaw {
     YamlFlaw::new(at, format!("expected a value, found {event:?}"))
 }

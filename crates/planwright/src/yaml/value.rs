@@ -1,4 +1,4 @@
-//! Typed values out of nodes. What is expected and what was found are both told.
+//! Reads typed values from nodes. Errors name both the expected and the actual type.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,22 +11,22 @@ pub(super) fn read_text(node: &YamlNode) -> Result<String, YamlFlaw> {
         Some((scalar, ScalarKind::Text)) => Ok(scalar.text.clone()),
         Some((scalar, ScalarKind::Boolean | ScalarKind::Number | ScalarKind::Null)) => {
             let quoted = format!(
-                "in quotes it is a text: \"{}\"",
+                "put it in quotes: \"{}\"",
                 truncate_escaped(&scalar.text, 60)
             );
-            Err(type_mismatch(node, "a text").with_hint(quoted))
+            Err(type_mismatch(node, "a string").with_hint(quoted))
         }
-        Some((_, ScalarKind::Nothing)) | None => Err(type_mismatch(node, "a text")),
+        Some((_, ScalarKind::Nothing)) | None => Err(type_mismatch(node, "a string")),
     }
 }
 
-/// A text that says something.
+/// Reads a string that is not blank.
 pub(super) fn read_nonempty_text(node: &YamlNode) -> Result<String, YamlFlaw> {
     let text = read_text(node)?;
     if text.trim().is_empty() {
         return Err(YamlFlaw::new(
             node.at,
-            "expected a text, found an empty one",
+            "expected a string, found an empty one",
         ));
     }
     Ok(text)
@@ -45,7 +45,7 @@ pub(super) fn read_integer(node: &YamlNode) -> Result<i64, YamlFlaw> {
         Some((scalar, ScalarKind::Number)) => scalar.text.parse().ok(),
         _ => None,
     }
-    .ok_or_else(|| type_mismatch(node, "a whole number of 64 bits"))
+    .ok_or_else(|| type_mismatch(node, "a 64-bit integer"))
 }
 
 pub(super) fn read_number(node: &YamlNode) -> Result<f64, YamlFlaw> {
@@ -65,14 +65,14 @@ pub(super) fn read_list(node: &YamlNode) -> Result<&[YamlNode], YamlFlaw> {
     }
 }
 
-/// A text in the syntax of `T`.
+/// Reads a string and parses it as `T`.
 pub(super) fn read_parsed<T: FromStr<Err: Display>>(node: &YamlNode) -> Result<T, YamlFlaw> {
     read_text(node)?
         .parse()
         .map_err(|error: T::Err| YamlFlaw::new(node.at, error.to_string()))
 }
 
-/// Any single value, as it is written.
+/// Reads any single value as written.
 pub(super) fn read_raw(node: &YamlNode) -> Result<String, YamlFlaw> {
     match as_scalar(node) {
         Some((scalar, ScalarKind::Text | ScalarKind::Boolean | ScalarKind::Number)) => {
@@ -110,11 +110,11 @@ fn describe_node(node: &YamlNode) -> String {
         ScalarKind::Null => format!("`{text}`"),
         ScalarKind::Boolean => format!("the boolean `{text}`"),
         ScalarKind::Number => format!("the number `{text}`"),
-        ScalarKind::Text => format!("the text `{text}`"),
+        ScalarKind::Text => format!("the string `{text}`"),
     }
 }
 
-/// What YAML 1.2 takes a scalar for (its core schema).
+/// The type of a scalar in the core schema of YAML 1.2.
 enum ScalarKind {
     Nothing,
     Null,

@@ -122,7 +122,7 @@ fn a_deleted_target_branch_is_named_and_can_be_made_again() {
     repo.run_git(&["branch", "-q", "-D", "feat"]);
     for form in [&[][..], &["--as", "branch", "side"]] {
         let words = [&["apply", plan.as_str(), "--yes"], form].concat();
-        let said = repo.run_bad(3, &words, "which the plan lands on, is not in");
+        let said = repo.run_bad(3, &words, "which the plan lands on, no longer exists in");
         let messages = said.messages();
         assert!(!messages.contains("name another"), "{messages}");
         assert!(messages.contains("git -C "), "{messages}");

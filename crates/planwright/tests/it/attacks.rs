@@ -211,7 +211,7 @@ fn a_branch_that_cannot_be_made_is_said_at_once() {
     repo.run_ok(&["approve", &plan, "--as", "branch", "free"]);
     repo.run_git(&["branch", "free"]);
     repo.run_ok(&["plumbing", "apply-plan", &plan]);
-    repo.run_bad(4, &["apply", &plan, "--yes"], "a branch `free` already");
+    repo.run_bad(4, &["apply", &plan, "--yes"], "branch `free` already exists");
     assert_eq!(repo.plan_state(&plan), "apply/constrained");
     repo.run_ok(&["apply", &plan, "--yes", "--as", "branch", "other"]);
     assert_eq!(repo.run_git(&["show", "other:new.txt"]), "new");
@@ -285,8 +285,8 @@ fn applying_again_under_the_same_key_gives_the_same_answer() {
         assert_eq!(again["state"], "applied");
         assert_eq!(repo.run_git(&["rev-list", "--count", "HEAD"]), "2");
         let other = ["apply", &plan, "--yes", "--idempotency-key", "other"];
-        repo.run_bad(4, &other, "applied since");
-        repo.run_bad(4, &["apply", &plan, "--yes"], "applied since");
+        repo.run_bad(4, &other, "was applied at");
+        repo.run_bad(4, &["apply", &plan, "--yes"], "was applied at");
     }
 }
 

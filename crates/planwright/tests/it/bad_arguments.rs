@@ -131,63 +131,26 @@ fn rules_that_are_none() {
     usage(&["calm", "--expr", "true", "--timeout", "3s"]);
     shell.run_bad(
         3,
-        &[
-            "rule",
-            "add",
-            "calm",
-            "--expr",
-            "true",
-            "--project",
-            "web",
-        ],
+        &["rule", "add", "calm", "--expr", "true", "--project", "web"],
     );
     usage(&["calm", "--expr", "true", "--global", "--plan", &plan]);
     shell.run_bad(
         3,
         &[
-            "rule",
-            "add",
-            "calm",
-            "--expr",
-            "true",
-            "--action",
-            "absent",
+            "rule", "add", "calm", "--expr", "true", "--action", "absent",
         ],
     );
     shell.run_bad(
         3,
-        &[
-            "rule",
-            "add",
-            "calm",
-            "--expr",
-            "true",
-            "--plan",
-            "zzzz",
-        ],
+        &["rule", "add", "calm", "--expr", "true", "--plan", "zzzz"],
     );
     shell.run_bad(3, &["rule", "remove", "absent"]);
     shell.run_bad(3, &["waive", &plan, "absent", "--reason", "x"]);
-    shell.run_quietly(&[
-        "rule",
-        "add",
-        "calm",
-        "--expr",
-        "true",
-        "--non-overridable",
-    ]);
+    shell.run_quietly(&["rule", "add", "calm", "--expr", "true", "--non-overridable"]);
     shell.run_bad(4, &["rule", "add", "calm", "--expr", "false"]);
     shell.run_bad(
         5,
-        &[
-            "rule",
-            "add",
-            "calm",
-            "--expr",
-            "false",
-            "--plan",
-            &plan,
-        ],
+        &["rule", "add", "calm", "--expr", "false", "--plan", &plan],
     );
     shell.run_bad(5, &["waive", &plan, "calm", "--reason", "x"]);
     shell.run_bad(2, &["waive", &plan, "calm", "--reason", ""]);

@@ -159,12 +159,8 @@ fn tokens_and_time_are_limited_too() {
     let repo = ShopRepository::new();
     let _tools = PaidAgentTools::new(&repo, 50);
     for (flag, value, says) in [
-        (
-            "--max-tokens",
-            "250",
-            "of 250 tokens for this plan are used up",
-        ),
-        ("--max-time", "1s", "of 1s for this plan are used up"),
+        ("--max-tokens", "250", "of 250 tokens for this plan"),
+        ("--max-time", "1s", "of 1s for this plan"),
     ] {
         let said = run_program(&repo, &["--no-project", flag, value, "Write notes"]);
         assert_eq!(said.exit_code(), Some(7), "{said:?}");
@@ -184,7 +180,7 @@ fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
     repo.run_bad(
         2,
         &["config", "set", "limits.cost", "lots"],
-        "no amount of money",
+        "not an amount of money",
     );
     repo.write_file("planwright.yaml", "limits:\n  cost: 3.50\n  time: 2h\n");
     let said = run_program(&repo, &["--detach", "--max-time", "1h", "Write notes"]);
@@ -198,7 +194,7 @@ fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
         .run(["run", "--agent", "agent", "--detach", "Write notes"])
         .with_directory(repo.shop_path())
         .finish();
-    let says = "3 attempts, 1h each, $3.50 in all, 9000 tokens in all, 2h in all";
+    let says = "3 attempts, 1h each, $3.50 in total, 9000 tokens in total, 2h in total";
     assert!(first.stderr.contains(says), "{first:?}");
 }
 
@@ -324,7 +320,7 @@ fn why_says_that_the_budget_is_waited_for() {
     wait_until_paid(&tools);
     let waiting = start_detached(&repo, &["Wait for some"]);
     let why = || repo.program.run(["why", &waiting]).finish().stdout;
-    let says = "waits for the budget: $0.00 of $4000.00 for all plans";
+    let says = "waiting for budget: $0.00 of $4000.00 for all plans";
     let began = Instant::now();
     // Its strategy is its goal, and takes nothing.
     while !why().contains(says) {

@@ -131,13 +131,7 @@ fn settings_rules_and_upkeep_for_people() {
     let narrow = ["--plan", &plan, "--at", "execute", "--advisory"];
     shell.run_good(
         &[
-            &[
-                "rule",
-                "add",
-                "shallow",
-                "--expr",
-                "arguments.depth < 2",
-            ],
+            &["rule", "add", "shallow", "--expr", "arguments.depth < 2"],
             &narrow[..],
         ]
         .concat(),
@@ -353,7 +347,10 @@ fn every_command_for_programs() {
     // JSON keeps the names that these two had before they were renamed.
     let json_names: BTreeSet<String> = all
         .iter()
-        .map(|name| name.replace("agent ", "actor ").replace("rule ", "invariant "))
+        .map(|name| {
+            name.replace("agent ", "actor ")
+                .replace("rule ", "invariant ")
+        })
         .collect();
     assert_eq!(ran, json_names, "every command is run here");
 }

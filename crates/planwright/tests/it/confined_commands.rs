@@ -103,7 +103,8 @@ fn neither_does_a_script_that_the_set_up_runs() {
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
     assert!(env.tool_path("mark").exists());
     assert!(
-        said.stderr.contains("runs unconfined, with your rights"),
+        said.stderr
+            .contains("runs unconfined, with your permissions"),
         "{said:?}"
     );
 }
@@ -189,7 +190,7 @@ fn a_repository_opens_nothing_to_its_own_commands() {
         ("cache", "begins with"),
         ("/", "everything"),
         ("~/", "everything"),
-        (" , ", "no path"),
+        (" , ", "at least one path"),
     ] {
         let said = env.run_here(&["config", "set", "sandbox.writable", value]);
         assert_eq!(said.exit_code(), Some(2), "{value}: {said:?}");

@@ -580,7 +580,7 @@ fn a_repository_takes_no_liberties_and_no_names() {
         ("theirs", "    env: [API_SECRET]\n", "env"),
         ("theirs", "    writable: [/]\n", "writable"),
         ("theirs", "    readable: [/]\n", "readable"),
-        ("claude", "", "well-known"),
+        ("claude", "", "built-in agent"),
     ] {
         define(name, more);
         let said = env.run_here(&["run", "--agent", "theirs", "Write a line"]);
@@ -600,21 +600,25 @@ fn what_cannot_work_is_said_before_anything_is_stored() {
         (
             3,
             &["run", "--agent", "nobody", "Do it all"][..],
-            "no actor `nobody`",
+            "Unknown agent `nobody`",
         ),
         (
             3,
             &["run", "--agent", "claude", "Do it all"],
             "not installed",
         ),
-        (2, &["run", "--profile", "bold", "Do it all"], "no profile"),
+        (
+            2,
+            &["run", "--profile", "bold", "Do it all"],
+            "not a profile",
+        ),
         (3, &["run", "zzzz"], "--goal"),
         (
             2,
             &["run", "--timeout", "soon", "Do it all"],
-            "length of time",
+            "not a duration",
         ),
-        (2, &["run"], "no goal"),
+        (2, &["run"], "No goal"),
     ] {
         let said = env.run_here(words);
         assert_eq!(said.exit_code(), Some(code), "{words:?}: {said:?}");
@@ -819,7 +823,7 @@ fn what_an_agent_keeps_for_itself_is_no_result() {
     assert_eq!(describe_state(&data), "execute/errored");
     assert_eq!(
         data["error"]["message"],
-        "the agent said it was done, and changed nothing; it said last: \
+        "the agent reported success but changed nothing; its last message: \
          litellm.AuthenticationError: invalid key"
     );
 }
@@ -830,7 +834,7 @@ fn a_revision_that_changed_nothing_is_told_to_be_one() {
     let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho more > src/new.txt\n");
     let said = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
-    let note = "It is what it was before it was sent back.";
+    let note = "The result is the same as before it was sent back.";
     assert!(!said.stdout.contains(note), "{said:?}");
     let said = env.run_as_person(&["revise", "@", "Not like this"]);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");

@@ -9,7 +9,7 @@ fn the_demo_works_again_and_again_and_so_do_its_commands() {
         let said = shell.run(&["demo"]).finish();
         assert_eq!(said.exit_code(), Some(0), "{said:?}");
         assert_eq!(said.stderr, "");
-        let (_, closing) = said.stdout.split_once("Look around\n").unwrap();
+        let (_, closing) = said.stdout.split_once("Try next\n").unwrap();
         let commands: Vec<&str> = closing.lines().map(str::trim).collect();
         assert!(commands.len() >= 4, "{closing}");
         for command in commands {
@@ -71,7 +71,7 @@ fn the_demo_works_in_a_home_with_spaces() {
         .with_variable("PLANWRIGHT_HOME", &home)
         .finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    let (_, closing) = said.stdout.split_once("Look around\n").unwrap();
+    let (_, closing) = said.stdout.split_once("Try next\n").unwrap();
     let words = split_shell_words(closing.lines().next().unwrap().trim());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = shell.run(&words[1..]).finish();

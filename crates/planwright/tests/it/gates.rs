@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::daily::{ScriptedAgentEnv, describe_state, wait_for};
 use crate::many_workers::send_signal;
 
-/// Counts its starts and writes where it may and where it may not; told that rules are not met, it does
+/// Counts its starts and writes where it may and where it may not; told that rules failed, it does
 /// what the second script says.
 fn obedient_agent(first: &str, told: &str) -> ScriptedAgentEnv {
     ScriptedAgentEnv::with_script(&format!(
         "#!/bin/sh
 echo start >> \"$STARTS\"
-if grep -q 'rules are not met' \"$PLANWRIGHT_ASSIGNMENT\"; then
+if grep -q 'does not meet these rules' \"$PLANWRIGHT_ASSIGNMENT\"; then
 {told}
 else
 {first}
@@ -593,15 +593,7 @@ fn what_is_not_to_be_overridden_is_not() {
     let (plan, _) = env.start_plan(5);
     env.run_expecting(5, &["waive", &plan, "hard", "--reason", "please"]);
     env.run_expecting(5, &["apply", &plan, "--yes"]);
-    let narrower = [
-        "rule",
-        "add",
-        "hard",
-        "--plan",
-        &plan,
-        "--expr",
-        "true",
-    ];
+    let narrower = ["rule", "add", "hard", "--plan", &plan, "--expr", "true"];
     env.run_expecting(5, &narrower);
 }
 
@@ -755,8 +747,11 @@ fn advice_that_is_not_followed_is_told() {
         .run_ok(&["rule", "add", "calm", "--forbid", "src", "--advisory"]);
     let (plan, _) = env.start_plan(6);
     let why = env.run_as_person(&["why", &plan]).stdout;
-    let said = "is only advice, and fails: forbidden: src/a.txt";
-    assert!(why.contains("calm") && why.contains(said), "{why}");
+    let said = "failed: forbidden: src/a.txt";
+    assert!(
+        why.contains("advisory rule calm") && why.contains(said),
+        "{why}"
+    );
     env.run_expecting(0, &["apply", &plan, "--yes"]);
 }
 
@@ -798,11 +793,7 @@ fn a_read_only_action_reports_and_writes_nothing() {
 #[test]
 fn why_tells_how_many_are_due_before() {
     let env = stubborn_agent("echo x >> src/a.txt");
-    for before in [
-        "",
-        "; 1 plan is due before it",
-        "; 2 plans are due before it",
-    ] {
+    for before in ["", "; 1 plan is ahead of it", "; 2 plans are ahead of it"] {
         let detached = ["run", "--detach", "--agent", "scribe", "Write a line"];
         let plan = env.run_expecting(0, &detached)["plan_id"].to_string();
         let why = env.run_as_person(&["why", plan.trim_matches('"')]).stdout;
@@ -817,7 +808,7 @@ fn an_invariant_actor_that_nobody_knows_is_no_pass() {
     let env = stubborn_agent("echo x >> src/a.txt");
     define_judged_action(&env, "nobody", "");
     let made = env.run_here(&["use", "kind", "shop"]);
-    assert!(made.messages().contains("for people to answer"), "{made:?}");
+    assert!(made.messages().contains("a person must answer"), "{made:?}");
     let plan = env.run_expecting(0, &["list"])["plans"][0]["plan_id"].to_string();
     let plan = plan.trim_matches('"');
     env.run_expecting(6, &["run", plan]);

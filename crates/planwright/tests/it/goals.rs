@@ -57,12 +57,12 @@ fn a_goal_is_read_from_standard_input() {
 #[test]
 fn what_is_no_goal_on_standard_input_begins_nothing() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let none = "There is no goal; nothing was begun.";
+    let none = "The goal is empty; nothing was started.";
     let long = "is longer than 256 KiB";
     for (input, code, says) in [
         (Vec::new(), 2, none),
         (b" \n\t\n".to_vec(), 2, none),
-        (b"Write \xff\xfe".to_vec(), 1, "The goal cannot be read"),
+        (b"Write \xff\xfe".to_vec(), 1, "Can't read the goal"),
         ("a".repeat(300_000).into_bytes(), 2, long),
         // Cut in the middle of a letter it is too long, and not garbled.
         ("ü".repeat(150_000).into_bytes(), 2, long),
@@ -73,7 +73,7 @@ fn what_is_no_goal_on_standard_input_begins_nothing() {
         assert_eq!(said.stdout, "");
     }
     let said = run_in_repository(&env, &["-"]).finish();
-    let hint = "try: planwright run \"Say what is to be done\"";
+    let hint = "try: planwright run \"Describe the change\"";
     assert!(said.stderr.contains(hint), "{said:?}");
     assert_nothing_is_begun(&env);
 }
@@ -102,7 +102,7 @@ printf '\\nWrite a line\\n# left out\\nof one\\n\\n' > \"$2\"
     assert_eq!(status.code(), Some(6), "{seen}");
     assert!(seen.contains("needs review"), "{seen}");
     let shown = std::fs::read_to_string(env.tool_path("editor.shown")).unwrap();
-    assert!(shown.contains("# What is to be done?"), "{shown}");
+    assert!(shown.contains("# Describe the goal."), "{shown}");
     let shown = env.run_expecting(0, &["status", "@"]);
     assert_eq!(shown["goal"], "Write a line\nof one");
     assert_eq!(describe_state(&shown), "execute/complete");
@@ -122,7 +122,7 @@ printf '\\nWrite a line\\n# left out\\nof one\\n\\n' > \"$2\"
 #[test]
 fn an_editor_that_gives_no_goal_begins_nothing() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let none = "There is no goal; nothing was begun.";
+    let none = "The goal is empty; nothing was started.";
     for (script, code, says) in [
         ("#!/bin/sh\n: > \"$2\"\n", 2, none),
         // Left as it was shown.
@@ -130,7 +130,7 @@ fn an_editor_that_gives_no_goal_begins_nothing() {
         (
             "#!/bin/sh\necho Write > \"$2\"\nexit 1\n",
             1,
-            "the editor ended with an error",
+            "the editor exited with an error",
         ),
         ("#!/bin/sh\nrm \"$2\"\n", 1, "No such file"),
     ] {
@@ -145,7 +145,7 @@ fn an_editor_that_gives_no_goal_begins_nothing() {
         .start_on_terminal()
         .wait_for_end();
     assert_eq!(status.code(), Some(1), "{seen}");
-    assert!(seen.contains("the editor ended with an error"), "{seen}");
+    assert!(seen.contains("the editor exited with an error"), "{seen}");
     assert_nothing_is_begun(&env);
 }
 
@@ -156,7 +156,7 @@ fn without_an_editor_or_a_terminal_a_goal_has_to_be_given() {
         .start_on_terminal()
         .wait_for_end();
     assert_eq!(status.code(), Some(2), "{seen}");
-    assert!(seen.contains("There is no goal."), "{seen}");
+    assert!(seen.contains("No goal given."), "{seen}");
     assert!(seen.contains("planwright run -"), "{seen}");
     // Nobody would see it.
     let said = run_with_editor(&env, "#!/bin/sh\ntouch \"$0.started\"\n").finish();
@@ -198,10 +198,10 @@ fn of_several_agents_a_person_says_which() {
     let run = run.with_variable("TERM", "xterm");
     let plans = || repo.run_ok(&["list", "--all"])["plans"].clone();
 
-    let several = "Several agents could work on this: claude, codex.";
+    let several = "Several agents are available: claude, codex.";
     let mut terminal = run.start_on_terminal();
     terminal
-        .wait_for_text("Who shall work on it (claude, codex)? ")
+        .wait_for_text("Which agent (claude, codex)? ")
         .type_line("cursor");
     let (status, seen) = terminal.wait_for_end();
     assert_eq!(status.code(), Some(2), "{seen}");
@@ -216,7 +216,7 @@ fn of_several_agents_a_person_says_which() {
 
     let mut terminal = run.start_on_terminal();
     terminal
-        .wait_for_text("Who shall work on it (claude, codex)? ")
+        .wait_for_text("Which agent (claude, codex)? ")
         .type_line("codex");
     terminal.wait_for_text("ater?").type_line("l");
     let (status, seen) = terminal.wait_for_end();
@@ -247,9 +247,9 @@ fn where_no_agent_is_installed_it_is_said_what_can_be_one() {
         .with_directory(repo.shop_path());
     let said = run.with_variable("PATH", path.path()).finish();
     assert_eq!(said.exit_code(), Some(3), "{said:?}");
-    let none = "error: No agent is installed here that Planwright knows.";
+    let none = "error: No known agent is installed.";
     assert!(said.stderr.contains(none), "{said:?}");
-    assert!(said.stderr.contains("planwright help actors"), "{said:?}");
+    assert!(said.stderr.contains("planwright help agents"), "{said:?}");
     assert!(
         said.stderr.contains("try: planwright agent list"),
         "{said:?}"
@@ -284,14 +284,14 @@ fn a_repository_without_a_commit_is_told_what_it_needs() {
     assert_eq!(said.exit_code(), Some(4), "{said:?}");
     assert!(said.stderr.contains("has no commit yet"), "{said:?}");
     assert!(!fresh.home().join("planwright.db").exists());
-    let (_, hint) = said.stderr.split_once("Make a first one: git ").unwrap();
+    let (_, hint) = said.stderr.split_once("Create one: git ").unwrap();
     let first_commit = hint.lines().next().unwrap().to_owned();
 
     // The store can be set up from anywhere.
     let said = here(&["init", "--yes"]);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert!(said.stdout.contains("Created the store"), "{said:?}");
-    let not_here = "No planwright.yaml is written here: ";
+    let not_here = "No planwright.yaml written: ";
     assert!(said.stderr.contains(not_here), "{said:?}");
     assert!(said.stderr.contains("has no commit yet"), "{said:?}");
     assert!(!place.join("planwright.yaml").exists());

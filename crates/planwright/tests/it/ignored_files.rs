@@ -166,7 +166,7 @@ fn files_that_were_there_before_the_agent_began_are_never_captured() {
         assert!(shown.contains("src/a.txt"), "{script}: {shown}");
         let stat = env.run_as_person(&["diff", &plan, "--stat"]).stdout;
         assert!(
-            stat.contains("there before the agent began (1): .env"),
+            stat.contains("existed before the agent started (1): .env"),
             "{stat}"
         );
         env.run_expecting(0, &["apply", &plan, "--yes"]);

@@ -1,6 +1,6 @@
 //! A change travels from a sandbox into a repository, and back.
 
-use sandbox::Step;
+use sandbox::SandboxStep;
 use serde_json::Value;
 
 use crate::daily::wait_for;
@@ -63,15 +63,15 @@ fn a_change_travels_into_the_repository_and_back() {
 /// G7: killed after every step of landing, by SIGKILL, and then told to land again.
 #[test]
 fn apply_can_be_killed_anywhere_and_repeating_it_lands_exactly_once() {
-    let first = Step::ALL
+    let first = SandboxStep::ALL
         .iter()
-        .position(|step| *step == Step::Fenced)
+        .position(|step| *step == SandboxStep::Fenced)
         .unwrap();
-    let last = Step::ALL
+    let last = SandboxStep::ALL
         .iter()
-        .position(|step| *step == Step::Unpinned)
+        .position(|step| *step == SandboxStep::Unpinned)
         .unwrap();
-    for step in &Step::ALL[first..=last] {
+    for step in &SandboxStep::ALL[first..=last] {
         let repo = ShopRepository::new();
         let plan = repo.submit_usual_change();
         repo.run_killed_at(step.as_str(), &["apply", &plan, "--yes"]);
@@ -329,7 +329,7 @@ fn as_a_branch_or_uncommitted() {
     repo.run_ok(&["apply", &plan, "--yes", "--as", "branch", "plans/tidy"]);
     assert_eq!(repo.run_git(&["show", "plans/tidy:new.txt"]), "new");
     assert!(!repo.shop_path().join("new.txt").exists());
-    repo.run_bad(4, &["undo", &plan, "--yes"], "branch of its own");
+    repo.run_bad(4, &["undo", &plan, "--yes"], "on its own branch");
     let plan = repo.submit_usual_change();
     repo.run_ok(&["apply", &plan, "--yes", "--as", "uncommitted"]);
     assert_eq!(repo.run_git(&["rev-list", "--count", "HEAD"]), "1");
@@ -348,7 +348,7 @@ fn as_a_branch_or_uncommitted() {
     repo.run_bad(
         2,
         &["apply", &plan, "--yes", "--as", "magic"],
-        "no way to land",
+        "Unknown --as value",
     );
 }
 
@@ -372,7 +372,7 @@ fn cleaning_up_keeps_what_did_not_land() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     let (busy, _) = repo.plan_in_execute();
-    repo.run_bad(4, &["sandbox", "clean", &busy], "goes on");
+    repo.run_bad(4, &["sandbox", "clean", &busy], "not finished");
     repo.run_ok(&["cancel", &plan]);
     let cleaned = repo.run_ok(&["sandbox", "clean"]);
     let kept = &cleaned["cleaned"][0]["kept"][0];
@@ -400,7 +400,7 @@ fn a_landed_change_that_somebody_took_out_is_asked_about() {
         repo.run_git(&["update-ref", "refs/heads/main", "HEAD~1"]);
         std::fs::remove_file(repo.shop_path().join(".git/index.lock")).unwrap();
         repo.run_git(&["reset", "-q", "--hard"]);
-        repo.run_bad(6, &["apply", &plan], "taken out by somebody");
+        repo.run_bad(6, &["apply", &plan], "removed afterwards");
         repo.run_ok(&["answer", &plan, word]);
         repo.run_ok(&["apply", &plan, "--yes"]);
         assert_eq!(repo.plan_state(&plan), "apply/applied");
@@ -492,7 +492,7 @@ fn what_a_person_changes_in_a_shell_is_handed_in() {
     };
     let said = visit("git status > /dev/null; exit 3\n");
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    assert!(said.stdout.contains("Nothing changed"), "{said:?}");
+    assert!(said.stdout.contains("No changes"), "{said:?}");
     let said = visit("echo mine > by-hand.txt\n");
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert!(said.stdout.contains("3 changed files"), "{said:?}");
@@ -511,7 +511,7 @@ fn a_wish_that_cannot_be_granted_leaves_the_plan_as_it_was() {
     repo.run_bad(
         2,
         &["apply", &plan, "--yes", "--as", "branch", "bad name"],
-        "not a name",
+        "not a valid branch name",
     );
     repo.run_bad(
         4,

@@ -73,7 +73,7 @@ fn a_committed_write_that_cannot_be_described_is_still_done() {
 
     let cancelled = cut_after_commit(&program, &wire, &["cancel", &id]);
     assert_eq!(cancelled.exit_code(), Some(0), "{cancelled:?}");
-    assert!(cancelled.stderr.contains("It was done"), "{cancelled:?}");
+    assert!(cancelled.stderr.contains("Done, but"), "{cancelled:?}");
     let shown = program.run(["plumbing", "show", &id]).finish().envelope();
     assert_eq!(shown["data"]["state"], "cancelled", "{shown}");
 }

@@ -228,7 +228,7 @@ fn plans_wait_for_the_host_that_has_their_repository() {
     assert_eq!(said.data()["taken"], 0, "{said:?}");
     for (words, says) in [
         (&["why", &plan][..], "waiting for host"),
-        (&["status", &plan], "waiting for host"),
+        (&["status", &plan], "for host"),
         // It is not for a worker here, and nobody is told to start one.
         (&[], "waits for host"),
     ] {

@@ -33,7 +33,7 @@ fn a_repository_that_cannot_be_written_stays_as_it_is_and_the_plan_lands_later()
         let said = while_closed(&repo.shop_path().join(closed), 0o555, || {
             repo.run_bad(1, &["apply", &plan, "--yes"], "ermission")
         });
-        let hint = "Let yourself read and write there";
+        let hint = "Give yourself read and write permission there";
         assert!(said.messages().contains(hint), "{closed}: {said:?}");
         assert_eq!(repo.run_git(&["rev-parse", "HEAD"]), before, "{closed}");
         assert_eq!(repo.run_git(&["status", "--porcelain"]), "", "{closed}");

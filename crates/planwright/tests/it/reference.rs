@@ -113,10 +113,10 @@ fn explain_argument(argument: &Arg, text: &mut String) {
     if let Some(short) = argument.get_short() {
         shown = format!("-{short}, {shown}");
     }
-    let help = argument
-        .get_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let help = argument.get_long_help().or(argument.get_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let help = help.replace("\n\n", ". ");
+    let help = help.trim_end_matches('.');
     let defaults: Vec<_> = argument
         .get_default_values()
         .iter()

@@ -46,7 +46,7 @@ fn files_that_are_dropped_at_the_terminal_go_back_and_the_agent_is_told() {
         .wait_for_text("3 files changed")
         .wait_for_text("ater?")
         .type_line("f");
-    terminal.wait_for_text("were? ").type_line("*.log");
+    terminal.wait_for_text("dropped? ").type_line("*.log");
     terminal
         .wait_for_text("1 file changed")
         .wait_for_text("ater?")
@@ -92,7 +92,7 @@ fn feedback_and_dropped_files_reach_the_agent_and_the_newest_comes_last() {
     // What is not there cannot be dropped, and nothing is sent back over it.
     let said = env.run_here(&["revise", &plan, "Nor these", "--drop", "*.log"]);
     assert_eq!(said.exit_code(), Some(3), "{said:?}");
-    let says = "No change of the plan matches `*.log`.";
+    let says = "No changed path matches `*.log`.";
     assert!(said.messages().contains(says), "{said:?}");
     assert_eq!(env.read_starts().len(), 2);
 

@@ -17,7 +17,7 @@ fn init_makes_the_tests_a_rule_and_says_when_it_counts() {
     repo.write_file("Makefile", "test:\n\t! grep -q broken src/a.txt\n");
     let said = run_as_person(&repo, &["init", "--yes"]);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    let told = "Its rules hold for plans that you make here.";
+    let told = "Its rules apply to plans you create here.";
     assert!(said.stdout.contains(told), "{said:?}");
     assert!(run_as_person(&repo, &["init"]).stdout.contains(told));
     repo.commit_all("rules");
@@ -31,7 +31,7 @@ fn init_makes_the_tests_a_rule_and_says_when_it_counts() {
 #[test]
 fn whoever_starts_work_is_told_that_rules_which_are_not_committed_hold() {
     let repo = ShopRepository::new();
-    let told = "the rules in planwright.yaml are not those on main; this plan must meet both";
+    let told = "the rules in planwright.yaml differ from those on main; this plan must meet both";
     let starts = || {
         let said = repo.run(&["use", "tidy", "shop"]);
         assert_eq!(said.exit_code(), Some(0), "{said:?}");
@@ -172,18 +172,10 @@ fn a_glob_that_matches_nothing_is_warned_about_and_added() {
     let add = ["rule", "add", "a", "--forbid", "src", "migratons/**"];
     let said = run_as_person(&repo, &add);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    let warned = "Nothing in shop matches `migratons/**` yet";
+    let warned = "`migratons/**` matches no file in shop yet";
     assert!(said.stderr.contains(warned), "{said:?}");
     assert!(!said.stderr.contains("`src`"), "{said:?}");
-    let said = repo.run(&[
-        "rule",
-        "add",
-        "b",
-        "--project",
-        "shop",
-        "--allow",
-        "doc",
-    ]);
+    let said = repo.run(&["rule", "add", "b", "--project", "shop", "--allow", "doc"]);
     assert!(said.messages().contains("`doc`"), "{said:?}");
     // Of another place nothing is known.
     let said = repo.run(&["rule", "add", "c", "--allow", "doc"]);

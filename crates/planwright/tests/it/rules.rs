@@ -436,9 +436,7 @@ fn the_file_of_the_page_is_in_force_as_it_is_shown() {
     let ruled = RuledRepository::with_rules(file);
     let plan = ruled.repo.run_ok(&["use", "tidy", "shop"]);
     let plan = plan["plan_id"].as_str().unwrap();
-    let rules = ruled
-        .repo
-        .run_ok(&["rule", "list", "--effective", plan]);
+    let rules = ruled.repo.run_ok(&["rule", "list", "--effective", plan]);
     let rules = rules["rules"].as_array().unwrap();
     let named: Vec<&Value> = rules.iter().map(|rule| &rule["name"]).collect();
     assert_eq!(named, ["no-migrations", "small", "tests"]);

@@ -67,8 +67,8 @@ impl TerminalEnv {
             (r"(planwright \w+ )[0-9a-z]{4,6}\b", "${1}abcd"),
             (r"(?m)^[0-9a-z]{4,6}(  |$| )", "abcd$1"),
             (
-                r"\b[0-9a-z]{4,6} is taken back: [0-9a-z]{4,6}\b",
-                "abcd is taken back: efgh",
+                r"\bUndid [0-9a-z]{4,6}: [0-9a-z]{4,6}\b",
+                "Undid abcd: efgh",
             ),
             (r"as [0-9a-f]{10}", "as 0123456789"),
             (
@@ -106,9 +106,9 @@ fn a_day_at_the_terminal() {
         .wait_for_text("ater?")
         .type_line("x");
     run.wait_for_text("ater?").type_line("r");
-    run.wait_for_text("better?").type_line("once more");
+    run.wait_for_text("improved?").type_line("once more");
     run.wait_for_text("ater?").type_line("f");
-    run.wait_for_text("were?").type_line("no-such-file");
+    run.wait_for_text("dropped?").type_line("no-such-file");
     run.wait_for_text("ater?").type_line("a");
     keep("run \"Tidy the shop\"", run, 0);
     let text = desk.repo.read_file("README.md");
@@ -167,7 +167,7 @@ fn interrupting_gives_the_plan_back_and_ends_the_agent() {
     run.send_interrupt();
     let (status, seen) = run.wait_for_end();
     assert_eq!(status.code(), Some(130), "{seen}");
-    assert!(seen.contains("nothing it made is lost"), "{seen}");
+    assert!(seen.contains("The work so far is kept"), "{seen}");
     let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
     assert_eq!(plans[0]["state"], "queued", "{plans}");
 }

@@ -51,7 +51,7 @@ impl BusyPlan {
     /// Somebody who follows the plan, and was told that others work on it.
     fn start_follower(&self) -> TestTerminal {
         let mut follower = self.start_typing(&["run", &self.plan]);
-        follower.wait_for_text("somebody else works on it");
+        follower.wait_for_text("another process is working on it");
         follower
     }
 
@@ -214,10 +214,10 @@ fn what_happens_to_a_plan_is_told_as_it_happens_until_it_ends() {
     let busy = BusyPlan::new();
     let mut follower = busy.start_typing(&["log", &busy.plan, "--follow"]);
     follower
-        .wait_for_text(" made the plan: ")
-        .wait_for_text(" began to work");
+        .wait_for_text(" created the plan: ")
+        .wait_for_text(" started to work");
     busy.release_agent();
-    follower.wait_for_text(" handed in the result");
+    follower.wait_for_text(" submitted the result");
     assert_eq!(busy.driving.finish().exit_code(), Some(6));
     busy.env.run_expecting(0, &["apply", &busy.plan, "--yes"]);
     follower.wait_for_text(" landed it as one commit: ");

@@ -193,7 +193,7 @@ fn an_agent_that_is_installed_is_found() {
     std::fs::remove_file(&claude).unwrap();
     let said = desk.run(&["doctor"]).finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    let none = "none that are known; any command can be one";
+    let none = "no known agent found; any command can be one";
     assert!(said.stdout.contains(none), "{said:?}");
     let said = desk.run(&["agent", "list"]).finish();
     let mut lines = said.stdout.lines();

@@ -57,9 +57,9 @@ fn the_log_is_a_story_and_events_are_events() {
     env.run_expecting(0, &["apply", &plan, "--yes"]);
     let story = env.run_as_person(&["log", &plan]).stdout;
     for told in [
-        " made the plan: ",
-        " began to work",
-        " handed in the result",
+        " created the plan: ",
+        " started to work",
+        " submitted the result",
         " landed it as one commit: ",
     ] {
         assert!(story.contains(told), "{told}: {story}");
@@ -181,8 +181,13 @@ fn plans_of_a_deleted_project_are_told_what_helps() {
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
     assert_eq!(said.data()["stranded_plans"][0], plan.as_str());
     let told = said.messages();
-    assert!(told.contains("cannot go on without it"), "{told}");
-    let again = told.lines().find_map(|line| line.split_once("go on: "));
+    assert!(
+        told.contains("can't continue without this project"),
+        "{told}"
+    );
+    let again = told
+        .lines()
+        .find_map(|line| line.split_once("To restore the project: "));
     let again = again.unwrap().1.to_owned();
     for words in [&["apply", &plan, "--yes"][..], &["diff", &plan]] {
         let said = env.run_here(words);

@@ -108,7 +108,7 @@ fn a_worker_that_takes_one_plan_takes_one() {
     assert_eq!(env.read_starts().len(), 1);
     let said = env.run_as_person(&["work", "--once"]);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    assert!(said.stdout.contains("Took 1 plan further."), "{said:?}");
+    assert!(said.stdout.contains("Worked on 1 plan."), "{said:?}");
     assert_eq!(drain_and_count(&env, &["--once"]), 1);
     assert_eq!(done(standing()), 3);
     // Nothing is due, and nothing is waited for.
@@ -223,7 +223,7 @@ fn a_plan_whose_process_was_killed_is_shown_with_the_command_that_goes_on() {
     assert_eq!(listed["standing"], "interrupted", "{listed}");
     assert_eq!(listed["next"], goes_on, "{listed}");
     for (words, says) in [
-        (&[][..], "nobody is working on it any more"),
+        (&[][..], "its process has ended"),
         (&["status", "@"], "(process ended)"),
         (&["why", "@"], "its process has ended"),
     ] {
@@ -305,7 +305,7 @@ fn a_question_that_nobody_answered_in_time_is_given_up_by_whoever_comes_later() 
     let message = data["error"]["message"].as_str().unwrap();
     assert!(message.contains("nobody answered"), "{message}");
     let story = env.run_as_person(&["log", plan]).stdout;
-    assert!(story.contains("waited in vain for an answer"), "{story}");
+    assert!(story.contains("got no answer in time"), "{story}");
     // Too late, and what helps is said.
     let said = env.run_here(&["answer", plan, "done"]);
     assert_eq!(said.exit_code(), Some(4), "{said:?}");
@@ -340,5 +340,5 @@ fi
     assert_eq!(env.run_expecting(0, &["status", &plan])["attempt"], 2);
     let story = env.run_as_person(&["log", &plan]).stdout;
     assert!(story.contains("failed (transient): too busy"), "{story}");
-    assert!(story.contains("will try again at"), "{story}");
+    assert!(story.contains("will retry at"), "{story}");
 }

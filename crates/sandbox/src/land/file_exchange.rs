@@ -1,5 +1,5 @@
-//! Exchanging files: each is whole at every moment, old or new, and what a person saves meanwhile
-//! stays as they saved it.
+//! Replaces the files of a checkout. Each file is complete at every moment, old or new, and a file
+//! that the user saves in the meantime keeps the user's content.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,13 @@ use crate::error::FileErrorContext;
 use crate::files::{self, FileStamp, PathHandle};
 use crate::repository::UserCheckout;
 use crate::sandboxes::{SandboxKey, Sandboxes};
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 
 use super::journal::{self, FileExchange, LandingJournal};
 
-/// Brings the files of a checkout to what the journal says; what was done before is recognised by
-/// what is left in the staging area. The paths a person changed meanwhile are left alone, and named.
+/// Applies the journal to the files of a checkout. Files exchanged before a crash are recognised by
+/// what is left in the staging directory. Skips paths that the user changed in the meantime, and
+/// returns them.
 pub(super) fn exchange_files(
     sandboxes: &Sandboxes,
     key: &SandboxKey<'_>,
@@ -24,16 +25,16 @@ pub(super) fn exchange_files(
 ) -> Result<Vec<TreePath>, SandboxError> {
     let staging = journal::staging_dir(key, checkout)?;
     let old = staging.join("old");
-    std::fs::create_dir_all(&old).while_being("made", &old)?;
+    std::fs::create_dir_all(&old).while_being("created", &old)?;
     let mut kept_by_user = Vec::new();
     let root = &checkout.work_tree;
-    // Files that go make room for directories, and directories that empty make room for files.
-    let (gone, written): (Vec<_>, Vec<_>) = journal
+    // Removed files make room for directories, and emptied directories make room for files.
+    let (removed, written): (Vec<_>, Vec<_>) = journal
         .steps
         .iter()
         .enumerate()
         .partition(|(_, step)| step.after.is_none());
-    for (number, step) in gone {
+    for (number, step) in removed {
         let displaced = old.join(number.to_string());
         if !remove_old_file(root, step, &displaced)? {
             kept_by_user.push(step.path.clone());
@@ -43,26 +44,27 @@ pub(super) fn exchange_files(
     let mut synced = Vec::new();
     for (done, (_, step)) in written.into_iter().enumerate() {
         if done == 1 {
-            sandboxes.complete_step(Step::SomeExchanged, root)?;
+            sandboxes.complete_step(SandboxStep::SomeExchanged, root)?;
         }
-        let ready = files::join_tree_path(&staging.join("new"), &step.path);
-        if !write_new_file(root, step, &ready)? {
+        let staged_path = files::join_tree_path(&staging.join("new"), &step.path);
+        if !write_new_file(root, step, &staged_path)? {
             kept_by_user.push(step.path.clone());
         }
         synced.push(step);
     }
     for step in synced {
-        if let Ok(spot) = PathHandle::open(root, &step.path) {
-            let place = files::join_tree_path(root, &step.path);
-            spot.sync_directory_entries()
-                .while_being("synced", &place)?;
+        if let Ok(handle) = PathHandle::open(root, &step.path) {
+            let file_path = files::join_tree_path(root, &step.path);
+            handle
+                .sync_directory_entries()
+                .while_being("synced", &file_path)?;
         }
     }
     Ok(kept_by_user)
 }
 
-/// What a person saved into a file through a handle they had open before it was displaced: kept
-/// beside the vault, never thrown away.
+/// Copies what the user saved into a file through a handle that was opened before the file was
+/// displaced. The copies are kept below the home.
 pub(super) fn rescue_late_saves(
     sandboxes: &Sandboxes,
     key: &SandboxKey<'_>,
@@ -78,7 +80,7 @@ pub(super) fn rescue_late_saves(
             Some(_) => files::join_tree_path(&staging.join("new"), &step.path),
             None => staging.join("old").join(number.to_string()),
         };
-        let now = FileStamp::read(&displaced).while_being("looked at", &displaced)?;
+        let now = FileStamp::read(&displaced).while_being("inspected", &displaced)?;
         if now.is_none_or(|now| now == before) {
             continue;
         }
@@ -92,7 +94,6 @@ pub(super) fn rescue_late_saves(
     Ok(())
 }
 
-/// Where late saves are kept.
 pub(super) fn late_saves_dir(sandboxes: &Sandboxes, key: &SandboxKey<'_>) -> PathBuf {
     sandboxes
         .home()
@@ -100,74 +101,83 @@ pub(super) fn late_saves_dir(sandboxes: &Sandboxes, key: &SandboxKey<'_>) -> Pat
         .join(key.plan_id.to_string())
 }
 
-/// `false` if the person changed the file meanwhile.
+/// Returns `false` if the user changed the file in the meantime.
 fn remove_old_file(
     root: &Path,
     step: &FileExchange,
     displaced: &Path,
 ) -> Result<bool, SandboxError> {
-    let place = files::join_tree_path(root, &step.path);
-    let read_stamp = |path: &Path| FileStamp::read(path).while_being("looked at", path);
+    let file_path = files::join_tree_path(root, &step.path);
+    let read_stamp = |path: &Path| FileStamp::read(path).while_being("inspected", path);
     if read_stamp(displaced)?.is_some() {
         return Ok(true);
     }
-    match read_stamp(&place)? {
+    match read_stamp(&file_path)? {
         None => return Ok(true),
         now if now != step.before => return Ok(false),
         Some(_) => {}
     }
-    let spot = match PathHandle::open(root, &step.path) {
-        Ok(spot) => spot,
+    let handle = match PathHandle::open(root, &step.path) {
+        Ok(handle) => handle,
         Err(error) if files::is_not_found(&error) => return Ok(true),
-        Err(error) => return Err(error).while_being("reached", &place),
+        Err(error) => return Err(error).while_being("reached", &file_path),
     };
-    match spot.move_away(displaced) {
+    match handle.move_away(displaced) {
         Ok(()) => {}
         Err(error) if files::is_not_found(&error) => return Ok(true),
-        Err(error) => return Err(error).while_being("removed", &place),
+        Err(error) => return Err(error).while_being("removed", &file_path),
     }
     if read_stamp(displaced)? == step.before {
-        spot.sync_directory_entries()
-            .while_being("synced", &place)?;
+        handle
+            .sync_directory_entries()
+            .while_being("synced", &file_path)?;
         return Ok(true);
     }
-    // Saved in the very moment between the look and the move: it goes back.
-    spot.move_here(displaced).while_being("put back", &place)?;
+    // Saved between reading the stamp and moving the file: move it back.
+    handle
+        .move_here(displaced)
+        .while_being("put back", &file_path)?;
     Ok(false)
 }
 
-/// `false` if the person changed the file meanwhile.
-fn write_new_file(root: &Path, step: &FileExchange, ready: &Path) -> Result<bool, SandboxError> {
-    let place = files::join_tree_path(root, &step.path);
-    let read_stamp = |path: &Path| FileStamp::read(path).while_being("looked at", path);
-    if read_stamp(ready)? != step.after {
-        // What lies here is not the new file any more: it was exchanged before.
+/// Returns `false` if the user changed the file in the meantime.
+fn write_new_file(
+    root: &Path,
+    step: &FileExchange,
+    staged_path: &Path,
+) -> Result<bool, SandboxError> {
+    let file_path = files::join_tree_path(root, &step.path);
+    let read_stamp = |path: &Path| FileStamp::read(path).while_being("inspected", path);
+    if read_stamp(staged_path)? != step.after {
+        // The staged file is not the new one any more: it was exchanged before a crash.
         return Ok(true);
     }
-    if read_stamp(&place)? != step.before {
+    if read_stamp(&file_path)? != step.before {
         return Ok(false);
     }
-    let spot = match PathHandle::open_or_create(root, &step.path) {
-        Ok(spot) => spot,
+    let handle = match PathHandle::open_or_create(root, &step.path) {
+        Ok(handle) => handle,
         Err(error) if files::is_not_found(&error) => return Ok(false),
-        Err(error) => return Err(error).while_being("reached", &place),
+        Err(error) => return Err(error).while_being("reached", &file_path),
     };
     if step.before.is_none() {
-        return match spot.move_here(ready) {
+        return match handle.move_here(staged_path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error).while_being("written", &place),
+            Err(error) => Err(error).while_being("written", &file_path),
         };
     }
-    match spot.exchange_with(ready) {
+    match handle.exchange_with(staged_path) {
         Ok(()) => {}
         Err(error) if files::is_not_found(&error) => return Ok(false),
-        Err(error) => return Err(error).while_being("written", &place),
+        Err(error) => return Err(error).while_being("written", &file_path),
     }
-    if read_stamp(ready)? == step.before {
+    if read_stamp(staged_path)? == step.before {
         return Ok(true);
     }
-    // Saved in the very moment between the look and the exchange: it goes back.
-    spot.exchange_with(ready).while_being("put back", &place)?;
+    // Saved between reading the stamp and the exchange: exchange it back.
+    handle
+        .exchange_with(staged_path)
+        .while_being("put back", &file_path)?;
     Ok(false)
 }

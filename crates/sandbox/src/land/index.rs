@@ -1,9 +1,10 @@
-//! The index of a checkout: locked from before the branch moves until the files have followed.
+//! The index of a checkout, locked from before the branch moves until the files are updated.
 //!
-//! A person's git may be at work meanwhile. `git commit` reads first where the branch is, then the index, and
-//! only then locks it; in the end it moves the branch only from where it saw it. So the new index is in place
-//! *before* the branch moves: whoever saw the new branch saw the new index too, and whoever saw the old one
-//! is refused by git itself. The other way round it would write the old index back over ours.
+//! The user's own git may run at the same time. `git commit` reads the branch first, then the
+//! index, and only then locks the index; at the end it moves the branch only from the commit it
+//! read. So the new index is installed *before* the branch moves. A git that read the new branch
+//! also read the new index, and git itself refuses one that read the old branch. In the other
+//! order, git would write the old index back over the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -19,30 +20,30 @@ use crate::git::{self, GitCommand};
 use crate::repository::{Repository, UserCheckout, copy_index};
 use crate::{ObjectId, SandboxError, files};
 
-/// How long another git may take to finish.
+/// How long to wait for another git to finish.
 const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The index as it was, kept in the yard until the branch has moved.
+/// The replaced index, kept in the landing directory until the branch has moved.
 const OLD_INDEX_FILE: &str = "index.before";
 
-/// git's own lock on an index, held by us. It says so in itself, so that whoever finds it after a
-/// crash knows whose it is.
+/// git's own lock file for an index, held by the engine. Its content identifies the plan, so that
+/// it can be recognised after a crash.
 pub(super) struct IndexLock {
     path: PathBuf,
 }
 
 impl IndexLock {
-    /// Takes the lock; waits a little for another git to finish.
+    /// Creates the lock file. Waits a few seconds for another git to finish.
     pub fn acquire(git_dir: &Path, plan_id: PlanId, epoch: Epoch) -> Result<Self, SandboxError> {
         Self::acquire_with_text(git_dir, &format!("{}{epoch}\n", format_lock_mark(plan_id)))
     }
 
-    /// Takes a lock again that somebody removed while it was ours.
+    /// Creates the lock file again after the user removed it during a landing.
     pub fn reacquire(git_dir: &Path, plan_id: PlanId) -> Result<Self, SandboxError> {
         Self::acquire_with_text(git_dir, &format!("{}again\n", format_lock_mark(plan_id)))
     }
 
-    /// A lock that this plan left behind; any other is somebody else's.
+    /// A lock file that this plan left behind; `None` if it belongs to another process.
     pub fn find_own(git_dir: &Path, plan_id: PlanId) -> Result<Option<Self>, SandboxError> {
         let path = git_dir.join("index.lock");
         match std::fs::read(&path) {
@@ -54,27 +55,27 @@ impl IndexLock {
         }
     }
 
-    /// Makes the index built in a yard the index, and keeps the one it replaces.
+    /// Installs the index that was built in the landing directory, and keeps the replaced one.
     pub fn install_new_index(&self, landing_dir: &Path) -> Result<(), SandboxError> {
         let (index, before) = (self.index_path(), landing_dir.join(OLD_INDEX_FILE));
         match std::fs::hard_link(&index, &before) {
             Ok(()) => {}
-            // There was none: an empty file stands for that.
+            // There was no index; an empty file records that.
             Err(error) if files::is_not_found(&error) => files::write_atomically(&before, b"")?,
             Err(error) => return Err(error).while_being("kept", &index),
         }
         self.replace_index(&built_index_path(landing_dir))
     }
 
-    /// Puts back the index that was exchanged, if one was.
+    /// Restores the replaced index, if one was replaced.
     pub fn restore_old_index(&self, landing_dir: &Path) -> Result<(), SandboxError> {
         let (index, before) = (self.index_path(), landing_dir.join(OLD_INDEX_FILE));
-        let done = match std::fs::metadata(&before) {
-            Ok(kept) if kept.len() == 0 => std::fs::remove_file(&index),
+        let restored = match std::fs::metadata(&before) {
+            Ok(metadata) if metadata.len() == 0 => std::fs::remove_file(&index),
             Ok(_) => std::fs::rename(&before, &index),
             Err(error) => Err(error),
         };
-        match done {
+        match restored {
             Err(error) if !files::is_not_found(&error) => {
                 Err(error).while_being("put back", &index)
             }
@@ -82,7 +83,7 @@ impl IndexLock {
         }
     }
 
-    /// Makes a file the index. The lock stays.
+    /// Renames a file to the index. The lock stays.
     pub fn replace_index(&self, new: &Path) -> Result<(), SandboxError> {
         let index = self.index_path();
         std::fs::rename(new, &index).while_being("written", &index)
@@ -92,7 +93,7 @@ impl IndexLock {
         self.path.with_file_name("index")
     }
 
-    /// Gives the lock back.
+    /// Removes the lock file.
     pub fn release(self) -> Result<(), SandboxError> {
         match std::fs::remove_file(&self.path) {
             Err(error) if !files::is_not_found(&error) => {
@@ -104,7 +105,8 @@ impl IndexLock {
 
     fn acquire_with_text(git_dir: &Path, text: &str) -> Result<Self, SandboxError> {
         let path = git_dir.join("index.lock");
-        // Written aside and linked into place: the lock must never be seen without its mark.
+        // Written to another file and linked into place: the lock must never be visible without its
+        // content.
         let staged_lock = git_dir.join(format!("index.lock.planwright-{}", std::process::id()));
         let written = std::fs::File::create(&staged_lock).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
@@ -121,7 +123,7 @@ impl IndexLock {
                     }
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                Err(error) => break Err(error).while_being("made", &path),
+                Err(error) => break Err(error).while_being("created", &path),
             }
         };
         let _ = std::fs::remove_file(&staged_lock);
@@ -129,20 +131,19 @@ impl IndexLock {
     }
 }
 
-/// Did a landing get as far as to exchange the index?
 pub(super) fn was_index_replaced(landing_dir: &Path) -> bool {
     landing_dir.join(OLD_INDEX_FILE).exists()
 }
 
-/// What a lock of ours begins with.
+/// The first words of the engine's lock files.
 pub(super) const LOCK_MARK_PREFIX: &str = "planwright lands ";
 
 fn format_lock_mark(plan_id: PlanId) -> String {
     format!("{LOCK_MARK_PREFIX}{plan_id} in this checkout; epoch ")
 }
 
-/// The index after the change, in a file of its own: what the person staged elsewhere stays staged,
-/// what is outside of a sparse checkout stays outside.
+/// Builds the index after the landing, in a separate file. Keeps what the user staged in other
+/// paths, and what is outside of a sparse checkout.
 pub(super) fn build_index(
     repository: &Repository,
     checkout: &UserCheckout,
@@ -154,8 +155,8 @@ pub(super) fn build_index(
     let _ = std::fs::remove_file(landing_dir.join("index.lock"));
     copy_index(&checkout.git_dir.join("index"), &index)?;
     let git = repository.git_on_checkout(checkout, &index);
-    let answered = git.try_run(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
-    if answered.exit_code != 0 {
+    let output = git.try_run(&["read-tree", "-i", "-m", head.as_str(), new.as_str()])?;
+    if output.exit_code != 0 {
         advance_entries(
             &git,
             &repository.list_differences(head, new)?,
@@ -166,8 +167,8 @@ pub(super) fn build_index(
     Ok(index)
 }
 
-/// Brings an index forward that git will not merge as a whole: it has conflicts, or somebody went
-/// on from the change already. Only entries that are as they were before the change follow it.
+/// Updates an index that git cannot merge as a whole, because it has conflicts or later changes.
+/// Only entries that are as before the landing are updated.
 fn advance_entries(
     git: &GitCommand,
     changes: &[PathDifference],
@@ -181,13 +182,13 @@ fn advance_entries(
             entries.insert(path, entry);
         }
     }
-    let as_before = changes.iter().filter(|change| {
+    let unchanged = changes.iter().filter(|change| {
         let entry = entries.get(change.path.as_bytes()).copied();
         let before = change.before.as_ref();
         let before = before.map(|blob| format!("{} {} 0", blob.mode, blob.id).into_bytes());
         entry == before.as_deref()
     });
-    let script = format_index_info(as_before, null_id);
+    let script = format_index_info(unchanged, null_id);
     git.run_with_input(
         &["update-index", "--add", "--replace", "-z", "--index-info"],
         &script,
@@ -195,14 +196,15 @@ fn advance_entries(
     .map(drop)
 }
 
-/// Changes as `git update-index --index-info` reads them. What goes makes room for what comes.
+/// Formats changes for `git update-index --index-info`. Removals come first, because a file may
+/// make room for a directory.
 pub(super) fn format_index_info<'a>(
     changes: impl Iterator<Item = &'a PathDifference>,
     null_id: &ObjectId,
 ) -> Vec<u8> {
     let mut script = Vec::new();
-    let (gone, there): (Vec<_>, Vec<_>) = changes.partition(|change| change.after.is_none());
-    for change in gone.into_iter().chain(there) {
+    let (removed, written): (Vec<_>, Vec<_>) = changes.partition(|change| change.after.is_none());
+    for change in removed.into_iter().chain(written) {
         let line = match &change.after {
             Some(after) => format!("{} {}\t", after.mode, after.id),
             None => format!("0 {null_id}\t"),
@@ -214,7 +216,7 @@ pub(super) fn format_index_info<'a>(
     script
 }
 
-/// An index of nothing but a commit, to write files from.
+/// Builds an index of a commit alone, to write files from.
 pub(super) fn build_commit_index(
     repository: &Repository,
     checkout: &UserCheckout,
@@ -228,13 +230,12 @@ pub(super) fn build_commit_index(
     Ok(index)
 }
 
-/// Where that file is.
 pub(super) fn built_index_path(landing_dir: &Path) -> PathBuf {
     landing_dir.join("index")
 }
 
-/// The index of a checkout, in a file of its own, with how the files at these paths look now, so that the
-/// person's next git need not read them; all files if none is named.
+/// Builds a copy of a checkout's index with fresh stat data for these paths, so that the user's
+/// next git command need not read the files. All paths if none is given.
 pub(super) fn build_refreshed_index(
     repository: &Repository,
     checkout: &UserCheckout,
@@ -243,8 +244,8 @@ pub(super) fn build_refreshed_index(
 ) -> Result<PathBuf, SandboxError> {
     let index = built_index_path(landing_dir);
     let _ = std::fs::remove_file(&index);
-    // A second name is enough: git replaces an index whole.
-    std::fs::hard_link(checkout.git_dir.join("index"), &index).while_being("made", &index)?;
+    // A hard link is enough: git replaces an index as a whole.
+    std::fs::hard_link(checkout.git_dir.join("index"), &index).while_being("created", &index)?;
     let git = repository.git_on_checkout(checkout, &index);
     if paths.is_empty() {
         git.try_run(&["update-index", "-q", "--refresh"])?;
@@ -255,7 +256,7 @@ pub(super) fn build_refreshed_index(
     Ok(index)
 }
 
-/// In a sparse checkout, marks what the change brings outside of it.
+/// In a sparse checkout, marks new paths outside of it as skip-worktree.
 fn mark_skip_worktree(
     repository: &Repository,
     checkout: &UserCheckout,
@@ -274,16 +275,16 @@ fn mark_skip_worktree(
     if !patterns.is_file() {
         return Ok(());
     }
-    // The patterns say what is shown, in the words of an ignore file.
+    // The sparse-checkout patterns have ignore-file syntax, so `--ignored` lists the visible files.
     let mut shown = std::ffi::OsString::from("--exclude-from=");
     shown.push(&patterns);
     let arguments = ["ls-files", "-z", "--cached", "--ignored"].map(std::ffi::OsStr::new);
     let visible = git.run(&[&arguments[..], &[shown.as_os_str()]].concat())?;
     let visible: BTreeSet<&[u8]> = git::split_nul_fields(&visible).collect();
-    let brought = repository.list_differences(head, new)?;
-    let brought = brought.iter().filter(|one| one.after.is_some());
+    let added = repository.list_differences(head, new)?;
+    let added = added.iter().filter(|one| one.after.is_some());
     let mut hidden = Vec::new();
-    for difference in brought {
+    for difference in added {
         let path = difference.path.as_bytes();
         if !visible.contains(path) {
             hidden.extend(path);

@@ -1,5 +1,5 @@
-//! The journal of a landing: which files are to be exchanged for which, written before the branch
-//! moves. It stands in the checkout it is about, and goes when everything is done.
+//! The journal of a landing: which files are exchanged, written before the branch moves. It is in
+//! the git directory of the checkout and is removed when the landing is complete.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -18,31 +18,28 @@ use crate::{ObjectId, SandboxError, git, refs};
 
 use super::{CheckoutLanding, LandingProposal, index};
 
-/// What is being done to a checkout.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LandingJournal {
     /// The ref that moves.
     pub target: String,
-    /// What it shall point to.
+    /// The commit it moves to.
     pub new: ObjectId,
-    /// The commit the files are at.
+    /// The commit that the files are at.
     pub head: ObjectId,
-    /// File by file.
     pub steps: Vec<FileExchange>,
 }
 
-/// One file to be written, made or removed.
+/// One file to create, replace or remove.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FileExchange {
-    /// Where.
     pub path: TreePath,
-    /// What is there, if anything.
+    /// The current file; `None` if there is none.
     pub before: Option<FileStamp>,
-    /// What lies ready for it, if anything.
+    /// The staged file; `None` if the file is removed.
     pub after: Option<FileStamp>,
 }
 
-/// Where everything about one landing is kept while it goes on.
+/// The directory with everything about one landing while it is in progress.
 pub(super) fn landing_dir(key: &SandboxKey<'_>, git_dir: &Path) -> PathBuf {
     git_dir
         .join("planwright")
@@ -50,7 +47,7 @@ pub(super) fn landing_dir(key: &SandboxKey<'_>, git_dir: &Path) -> PathBuf {
 }
 
 impl LandingJournal {
-    /// Lays the new files ready, durable, and notes what is there now.
+    /// Stages the new files durably and records the stamps of the current ones.
     pub fn stage_files(
         key: &SandboxKey<'_>,
         landing: &CheckoutLanding<'_>,
@@ -59,19 +56,19 @@ impl LandingJournal {
         let (checkout, proposal) = (landing.checkout, landing.proposal);
         let landing_dir = landing_dir(key, &checkout.git_dir);
         files::remove_tree(&landing_dir)?;
-        std::fs::create_dir_all(&landing_dir).while_being("made", &landing_dir)?;
+        std::fs::create_dir_all(&landing_dir).while_being("created", &landing_dir)?;
         let staging = staging_dir(key, checkout)?;
         files::remove_tree(&staging)?;
-        std::fs::create_dir_all(&staging).while_being("made", &staging)?;
+        std::fs::create_dir_all(&staging).while_being("created", &staging)?;
         write_new_files(landing, &landing_dir, &staging)?;
         let mut steps = Vec::new();
         let mut staged = Vec::new();
         for difference in landing.touched {
             let file_path = files::join_tree_path(&checkout.work_tree, &difference.path);
-            let ready = files::join_tree_path(&staging.join("new"), &difference.path);
-            modes.apply_to_file(difference, &file_path, &ready)?;
-            let after = FileStamp::read(&ready).while_being("looked at", &ready)?;
-            let before = FileStamp::read(&file_path).while_being("looked at", &file_path)?;
+            let staged_path = files::join_tree_path(&staging.join("new"), &difference.path);
+            modes.apply_to_file(difference, &file_path, &staged_path)?;
+            let after = FileStamp::read(&staged_path).while_being("inspected", &staged_path)?;
+            let before = FileStamp::read(&file_path).while_being("inspected", &file_path)?;
             let nothing_to_write = difference.after.is_some() && after.is_none();
             let nothing_to_remove = difference.after.is_none() && before.is_none();
             if nothing_to_write
@@ -81,7 +78,7 @@ impl LandingJournal {
                 continue;
             }
             if after.is_some() {
-                staged.push(ready);
+                staged.push(staged_path);
             }
             steps.push(FileExchange {
                 path: difference.path.clone(),
@@ -99,16 +96,18 @@ impl LandingJournal {
         })
     }
 
-    /// Makes it durable.
+    /// Writes the journal durably.
     pub fn write(&self, key: &SandboxKey<'_>, checkout: &UserCheckout) -> Result<(), SandboxError> {
         let landing_dir = landing_dir(key, &checkout.git_dir);
         let text = serde_json::to_vec(self).expect("BUG: a journal always encodes");
         files::write_atomically(&landing_dir.join("journal.json"), &text)?;
+        // The branch moves next. After a power loss the journal must still be found, so the
+        // directories above it must be durable, too.
         files::sync_directory(&checkout.git_dir.join("planwright"))?;
         files::sync_directory(&checkout.git_dir)
     }
 
-    /// The journal a killed process left, if it is whole.
+    /// Reads the journal that a killed process left.
     pub fn read(
         key: &SandboxKey<'_>,
         checkout: &UserCheckout,
@@ -128,14 +127,14 @@ impl LandingJournal {
         }
     }
 
-    /// Removes everything about the landing from a checkout. Repeating it is fine.
+    /// Removes all files of the landing from a checkout. Safe to repeat.
     pub fn remove_landing_files(
         key: &SandboxKey<'_>,
         checkout: &UserCheckout,
     ) -> Result<(), SandboxError> {
         let landing_dir = landing_dir(key, &checkout.git_dir);
         let staging = staging_dir(key, checkout)?;
-        // The journal first: without it, what is left is rubbish.
+        // The journal first: without it, the rest is known to be garbage.
         let journal = landing_dir.join("journal.json");
         match std::fs::remove_file(&journal) {
             Err(error) if !files::is_not_found(&error) => {
@@ -145,12 +144,11 @@ impl LandingJournal {
         }
         files::remove_tree(&staging)?;
         files::remove_tree(&landing_dir)?;
-        // Others may be landing from there; it goes when it is empty.
+        // Fails while other landings have files there.
         let _ = std::fs::remove_dir(checkout.git_dir.join("planwright"));
         Ok(())
     }
 
-    /// The proposal it is about.
     pub fn to_proposal(&self) -> LandingProposal {
         let old = if self.keeps_index() {
             self.head.null_id()
@@ -165,19 +163,18 @@ impl LandingJournal {
         }
     }
 
-    /// Is it about this proposal?
     pub fn is_about_proposal(&self, proposal: &LandingProposal) -> bool {
         self.target == proposal.target && self.new == proposal.new
     }
 
-    /// Files changed in the working tree alone leave the index as it is.
+    /// A landing in the working tree alone does not change the index.
     pub fn keeps_index(&self) -> bool {
         self.target.starts_with(refs::REF_ROOT)
     }
 }
 
-/// Writes the new files into the staging area, converted as the person has it, and the index that
-/// will know them into the yard.
+/// Writes the new files into the staging directory, with the user's line endings, and the new index
+/// into the landing directory.
 fn write_new_files(
     landing: &CheckoutLanding<'_>,
     landing_dir: &Path,
@@ -209,33 +206,33 @@ fn write_new_files(
     {
         return Ok(());
     }
-    // It fails over files that the index alone knows, outside of a sparse checkout.
+    // It fails for files outside of a sparse checkout, which are only in the index.
     let paths = git::literal_pathspecs(written.iter().copied());
     let listing = git.clone().with_variable("GIT_LITERAL_PATHSPECS", "1");
     let listed = listing.run(&git::append_paths(&["ls-files", "-t", "-z", "--"], &paths))?;
-    let out_of_sight: BTreeSet<&[u8]> = git::split_nul_fields(&listed)
+    let skipped: BTreeSet<&[u8]> = git::split_nul_fields(&listed)
         .filter_map(|line| line.strip_prefix(b"S "))
         .collect();
-    let in_sight = |path: &&TreePath| !out_of_sight.contains(path.as_bytes());
-    let written: Vec<&TreePath> = written.into_iter().filter(in_sight).collect();
+    let is_visible = |path: &&TreePath| !skipped.contains(path.as_bytes());
+    let written: Vec<&TreePath> = written.into_iter().filter(is_visible).collect();
     arguments.push("--force".as_ref());
     git.run_with_input(&arguments, &names(&written)).map(drop)
 }
 
-/// Is a repository of its own checked out there, that the change only names? As with git, its files
-/// are the person's to bring or to remove.
-fn is_populated_submodule(difference: &PathDifference, place: &Path) -> bool {
+/// Is this a checked-out submodule whose commit id is all that changes? As with git,
+/// its files are left to the user.
+fn is_populated_submodule(difference: &PathDifference, path: &Path) -> bool {
     let is_link =
         |blob: &Option<TreeEntry>| blob.as_ref().is_some_and(|blob| blob.mode == GITLINK_MODE);
-    let only_named = match &difference.after {
+    let is_submodule = match &difference.after {
         Some(_) => is_link(&difference.after),
         None => is_link(&difference.before),
     };
-    let filled = || std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_some());
-    only_named && files::is_directory(place) && filled()
+    let has_files = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    is_submodule && files::is_directory(path) && has_files()
 }
 
-/// Where the new files lie ready: on the file system of the files they are exchanged for.
+/// The directory for staged files, on the file system of the files they replace.
 pub(super) fn staging_dir(
     key: &SandboxKey<'_>,
     checkout: &UserCheckout,
@@ -243,7 +240,7 @@ pub(super) fn staging_dir(
     let device = |path: &Path| {
         std::fs::metadata(path)
             .map(|metadata| metadata.dev())
-            .while_being("looked at", path)
+            .while_being("inspected", path)
     };
     if device(&checkout.git_dir)? == device(&checkout.work_tree)? {
         return Ok(landing_dir(key, &checkout.git_dir).join("files"));

@@ -1,4 +1,4 @@
-//! Landings into one repository take turns, whichever process does them.
+//! Serializes landings into one repository, across processes.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use rustix::fs::FlockOperation;
 use crate::error::FileErrorContext;
 use crate::{Repository, SandboxError};
 
-/// Longest wait for another landing.
+/// How long to wait for another landing.
 const LANDING_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The turn; ends when dropped, or with the process.
+/// Released when dropped, or when the process ends.
 pub(super) struct LandingLock {
     _lock: File,
 }
 
-/// The turn, if nobody has it.
+/// Acquires the lock; `None` if another landing holds it.
 pub(super) fn try_lock_repository(
     repository: &Repository,
 ) -> Result<Option<LandingLock>, SandboxError> {
@@ -29,8 +29,8 @@ pub(super) fn try_lock_repository(
     }
 }
 
-/// Waits for the turn. What is locked is the repository's own directory: whoever lands in it, from
-/// whichever home, waits for the same, and nothing is left there.
+/// Waits for the lock. It is on the repository's own directory, so that all processes use the same
+/// one, whatever their home is, and no file is left behind.
 pub(super) fn lock_repository(repository: &Repository) -> Result<LandingLock, SandboxError> {
     let deadline = Instant::now() + LANDING_LOCK_TIMEOUT;
     loop {

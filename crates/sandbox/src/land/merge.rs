@@ -1,4 +1,4 @@
-//! Merging in the object database: no file, no index, no branch is involved.
+//! Merges trees in the object database, without files, an index or a branch.
 
 use plan::changeset::TreePath;
 
@@ -7,17 +7,14 @@ use crate::git::{self, GitCommand, GitOutput};
 use crate::vault::{self, Vault};
 use crate::{ObjectId, SandboxError};
 
-/// What merging gave.
 #[derive(Debug, Clone)]
 pub(crate) struct MergeResult {
-    /// The tree; where there are conflicts, with their marks in it.
+    /// With conflict markers in it, if there are conflicts.
     pub tree: ObjectId,
-    /// The paths with conflicts.
     pub conflicts: Vec<TreePath>,
 }
 
 impl MergeResult {
-    /// Nothing had to be merged.
     pub fn without_conflicts(tree: &ObjectId) -> Self {
         Self {
             tree: tree.clone(),
@@ -26,10 +23,11 @@ impl MergeResult {
     }
 }
 
-/// Brings what happened from `base` to `work`, which is a commit on it, onto `tip`.
+/// Applies the changes from `base` to `work`, which is a commit on it, onto `tip`.
 ///
-/// The base is said, not looked for: what a person took out of their history since must not come
-/// back. So the target's tree is committed on the base, too, and nothing else is in common.
+/// The merge base is given and not looked up: commits that the user removed from history must not
+/// come back. So the target's tree is committed on top of `base`, and the two sides have nothing
+/// else in common.
 pub(crate) fn merge_onto_tip(
     vault: &Vault,
     base: &ObjectId,
@@ -40,14 +38,14 @@ pub(crate) fn merge_onto_tip(
         return Ok(MergeResult::without_conflicts(&vault.read_tree_of(work)?));
     }
     let ours = vault.create_commit(&vault.read_tree_of(tip)?, Some(base), "Target")?;
-    let answered = vault
+    let output = vault
         .git()
         .try_run(&merge_tree_arguments(ours.as_str(), work.as_str()))?;
-    parse_merge_output(&answered)
+    parse_merge_output(&output)
 }
 
-/// The same, with these names in the marks of conflicts instead of commits: what the target is
-/// called, and what the work is.
+/// Like [`merge_onto_tip`], with these labels in conflict markers instead of commit ids: the
+/// target's and the work's.
 pub(crate) fn merge_with_labels(
     vault: &Vault,
     base: &ObjectId,
@@ -55,14 +53,14 @@ pub(crate) fn merge_with_labels(
     work: &ObjectId,
     labels: [&str; 2],
 ) -> Result<MergeResult, SandboxError> {
-    // What git would take for an object stays one.
-    let is_plain = |name: &&str| name.parse::<ObjectId>().is_err();
-    if base == tip || labels[0] == labels[1] || !labels.iter().all(is_plain) {
+    // A label that looks like an object id would be resolved as one.
+    let is_usable_label = |name: &&str| name.parse::<ObjectId>().is_err();
+    if base == tip || labels[0] == labels[1] || !labels.iter().all(is_usable_label) {
         return merge_onto_tip(vault, base, tip, work);
     }
     let ours = vault.create_commit(&vault.read_tree_of(tip)?, Some(base), "Target")?;
-    // git marks the sides with what it was given. So it is given branches, in a repository that
-    // nobody else uses and that goes with this merge.
+    // git labels the sides with the names it was given. So it gets branches, in a scratch
+    // repository that is removed after the merge.
     let scratch = vault.new_scratch_dir();
     let path = &scratch.0;
     vault::create_bare_repository(path, ours.object_format())?;
@@ -70,14 +68,14 @@ pub(crate) fn merge_with_labels(
     for (name, commit) in labels.into_iter().zip([&ours, work]) {
         let name = path.join("refs/heads").join(name);
         let parent = name.parent().unwrap_or(path);
-        std::fs::create_dir_all(parent).while_being("made", parent)?;
+        std::fs::create_dir_all(parent).while_being("created", parent)?;
         std::fs::write(&name, format!("{commit}\n")).while_being("written", &name)?;
     }
     let git = GitCommand::at_git_dir(vault.git_env(), path);
     let git = git.with_variable("GIT_OBJECT_DIRECTORY", vault.objects_dir());
-    let answered = git.try_run(&merge_tree_arguments(labels[0], labels[1]))?;
-    // A name that means something else to git is not worth failing for.
-    parse_merge_output(&answered).or_else(|_| merge_onto_tip(vault, base, tip, work))
+    let output = git.try_run(&merge_tree_arguments(labels[0], labels[1]))?;
+    // A label may mean something else to git. Then merge without labels.
+    parse_merge_output(&output).or_else(|_| merge_onto_tip(vault, base, tip, work))
 }
 
 fn merge_tree_arguments<'a>(ours: &'a str, theirs: &'a str) -> [&'a str; 7] {
@@ -92,16 +90,16 @@ fn merge_tree_arguments<'a>(ours: &'a str, theirs: &'a str) -> [&'a str; 7] {
     ]
 }
 
-fn parse_merge_output(answered: &GitOutput) -> Result<MergeResult, SandboxError> {
-    let mut fields = git::split_nul_fields(&answered.stdout);
+fn parse_merge_output(output: &GitOutput) -> Result<MergeResult, SandboxError> {
+    let mut fields = git::split_nul_fields(&output.stdout);
     let tree = fields
         .next()
         .and_then(|field| std::str::from_utf8(field).ok())
         .and_then(|text| text.trim().parse().ok());
-    let (0 | 1, Some(tree)) = (answered.exit_code, tree) else {
+    let (0 | 1, Some(tree)) = (output.exit_code, tree) else {
         return Err(SandboxError::GitFailed {
             command: "merge-tree".to_owned(),
-            said: answered.stderr.trim().chars().take(2000).collect(),
+            said: output.stderr.trim().chars().take(2000).collect(),
         });
     };
     let mut conflicts = fields
@@ -112,7 +110,7 @@ fn parse_merge_output(answered: &GitOutput) -> Result<MergeResult, SandboxError>
     Ok(MergeResult { tree, conflicts })
 }
 
-/// The commits since the base that changed these paths, newest first, at most twenty.
+/// The newest commits since the base that changed these paths, at most twenty.
 pub(crate) fn list_commits_between(
     vault: &Vault,
     base: &ObjectId,
@@ -125,11 +123,11 @@ pub(crate) fn list_commits_between(
     let range = format!("{base}..{tip}");
     let options = ["log", "--format=%H", "--max-count=20", &range, "--"];
     let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
-    let shown = paths.iter().take(MAX_LOG_PATHS);
-    arguments.extend(shown.map(|path| OsStr::from_bytes(path.as_bytes())));
+    let limited = paths.iter().take(MAX_LOG_PATHS);
+    arguments.extend(limited.map(|path| OsStr::from_bytes(path.as_bytes())));
     let git = vault.git().with_variable("GIT_LITERAL_PATHSPECS", "1");
-    let answered = git.try_run(&arguments)?;
-    Ok(String::from_utf8_lossy(&answered.stdout)
+    let output = git.try_run(&arguments)?;
+    Ok(String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| line.parse().ok())
         .collect())

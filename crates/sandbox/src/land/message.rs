@@ -1,39 +1,38 @@
-//! What the commit that lands says.
+//! Formats the message of a landing commit.
 
 use plan::{Digest, PlanId};
 
-/// The message of a landing commit, and when it is said to be made.
+/// The message of a landing commit, and its date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LandingMessage {
-    /// The plan.
     pub plan_id: PlanId,
-    /// What it is for; its first words become the subject.
+    /// The first line, shortened, becomes the subject.
     pub goal: String,
-    /// The head of the plan's chain of events before it landed.
+    /// The head of the plan's event chain before the landing.
     pub chain_head: Digest,
-    /// Seconds since 1970.
+    /// Author and committer date, in seconds since 1970.
     pub unix_seconds: i64,
-    /// Land it even if the target has it all already.
+    /// Land even if the target already has all changes.
     pub allow_empty: bool,
 }
 
-/// Longest subject that is shown whole wherever commits are listed.
+/// Longer subjects are cut off in most listings.
 const MAX_SUBJECT_CHARS: usize = 72;
 
-/// Longest text under it: a goal may be a whole document, which is kept with its plan.
+/// The goal may be a long document; the whole text stays with the plan.
 const MAX_BODY_BYTES: usize = 4096;
 
 impl LandingMessage {
-    /// Subject, text and trailers.
+    /// Subject, body and trailers.
     pub(crate) fn to_text(&self) -> String {
         let goal = self.goal.trim();
         let (first, more) = goal.split_once('\n').unwrap_or((goal, ""));
-        let (subject, left) = split_subject(first.trim());
+        let (subject, remainder) = split_subject(first.trim());
         let subject = match subject.as_str() {
             "" => "Land a plan",
             subject => subject,
         };
-        let body = format!("{left}\n{more}");
+        let body = format!("{remainder}\n{more}");
         let mut text = format!("{subject}\n\n");
         if !body.trim().is_empty() {
             text.push_str(&truncate_body(body.trim()));
@@ -47,24 +46,24 @@ impl LandingMessage {
     }
 }
 
-/// A line cut at a word so that it can be a subject, and what is left of it.
+/// Splits a line at a word, so that the first part fits a subject.
 fn split_subject(line: &str) -> (String, String) {
     let Some((limit, _)) = line.char_indices().nth(MAX_SUBJECT_CHARS) else {
         return (line.to_owned(), String::new());
     };
-    // One less, for the mark of the cut.
+    // One character less, for the ellipsis.
     let head = line[..limit].char_indices().next_back();
     let head = head.map_or("", |(last, _)| &line[..last]);
     let cut = head.rfind(char::is_whitespace).filter(|cut| *cut > 0);
     let cut = cut.unwrap_or(head.len());
-    let (subject, left) = line.split_at(cut);
+    let (subject, remainder) = line.split_at(cut);
     (
         format!("{}…", subject.trim_end()),
-        format!("…{}", left.trim_start()),
+        format!("…{}", remainder.trim_start()),
     )
 }
 
-/// A text of at most so many bytes, and a mark if some are missing.
+/// Cuts a text to the maximum, with an ellipsis.
 fn truncate_body(text: &str) -> String {
     if text.len() <= MAX_BODY_BYTES {
         return text.to_owned();
@@ -89,13 +88,13 @@ mod tests {
             allow_empty: false,
         };
         let text = message.to_text();
-        let (own, trailers) = text.rsplit_once("\n\n").unwrap();
+        let (content, trailers) = text.rsplit_once("\n\n").unwrap();
         assert!(trailers.starts_with("Planwright-Plan: "), "{text}");
-        own.to_owned()
+        content.to_owned()
     }
 
     #[test]
-    fn a_goal_of_a_line_is_the_subject() {
+    fn one_line_goal_is_the_subject() {
         assert_eq!(format_without_trailers("Tidy the shop"), "Tidy the shop");
         assert_eq!(
             format_without_trailers("Tidy\n\nAll of it"),
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_goal_is_cut_at_a_word_and_bounded() {
+    fn long_goal_is_cut_at_a_word_and_limited() {
         let long = format!("{}end", "word ".repeat(20));
         let text = format_without_trailers(&long);
         let (subject, body) = text.split_once("\n\n").unwrap();

@@ -1,13 +1,13 @@
-//! Landing: bringing a result into the user's repository whole, exactly once or not at all.
+//! Landing: brings a result into the user's repository exactly once, as a whole or not at all.
 //!
-//! [`Workshop::propose`] merges in the object database and looks for obstacles; nothing of the
-//! user's changes. What it proposes is stored by whoever asked: from then on it is
-//! [`Workshop::land`], as often as it takes, that brings exactly this commit in, and
-//! [`Workshop::observe`] that tells what became of it.
+//! [`Sandboxes::propose_landing`] merges in the object database and looks for obstacles, without
+//! changing branches or files of the user. The caller stores the proposal. From then on,
+//! [`Sandboxes::land_proposal`] lands exactly this commit and may be repeated, and
+//! [`Sandboxes::observe_target`] reports its state.
 //!
-//! What git cannot do by itself is to move a branch and the files checked out from it as one. A
-//! journal beside the index, written before the branch moves, lets whoever comes after a crash
-//! finish: the branch tells whether it moved, the staged files tell which of them were exchanged.
+//! git cannot move a branch and update the files checked out from it in one step. A journal beside
+//! the index, written before the branch moves, lets the next process finish after a crash. The
+//! branch shows whether it moved; the staged files show which of them were exchanged.
 
 mod file_exchange;
 mod index;
@@ -32,7 +32,7 @@ use crate::inspect::check_objects_present;
 use crate::refs::{self, EpochFence};
 use crate::repository::{self, Repository, UserCheckout};
 use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 use crate::vault::{self, Vault};
 use crate::{LandingObstacle, ObjectId, SandboxError, files};
 
@@ -48,87 +48,83 @@ pub use message::LandingMessage;
 pub struct SandboxResult {
     /// The commit it started from.
     pub base: ObjectId,
-    /// The tree it ended in.
     pub tree: ObjectId,
 }
 
-/// How a result arrives.
+/// How a result is brought in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LandingMethod {
-    /// As one commit on the branch; with a second parent if merging was asked for.
+    /// One commit on the target branch.
     Commit {
-        /// Keep the plan's own commit as a second parent.
+        /// Add the plan's own commit as a second parent.
         merge: bool,
     },
-    /// As one commit on a branch of its own, which must not exist yet.
+    /// One commit on a new branch, which must not exist yet.
     Branch(String),
-    /// In the working tree alone, for the person to commit.
+    /// In the working tree alone, for the user to commit.
     Uncommitted,
 }
 
-/// What is about to happen to one target.
+/// A change of one ref that is ready to land.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LandingProposal {
-    /// The full name of the ref.
+    /// The full ref name.
     pub target: String,
-    /// What it points to; nothing if it does not exist yet.
+    /// The current commit; the null id if the ref does not exist yet.
     pub old: ObjectId,
-    /// What it shall point to.
+    /// The commit to move it to.
     pub new: ObjectId,
-    /// The commit the result was merged with; `old`, unless that is nothing.
+    /// The commit the result was merged with. Equals `old`, unless that is the null id.
     pub merged_with: ObjectId,
 }
 
-/// What came of merging and looking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalOutcome {
-    /// It can land.
     Ready(LandingProposal),
-    /// Somebody else changed the same lines.
+    /// Commits since the base changed the same lines.
     Conflict {
-        /// Where.
         paths: Vec<TreePath>,
-        /// By which commits.
+        /// The newest of those commits.
         commits: Vec<ObjectId>,
     },
-    /// Something of the person's is in the way.
+    /// The user's edits or an operation in progress are in the way.
     Blocked(LandingObstacle),
-    /// The target has it all already.
+    /// The target already has all changes.
     AlreadyLanded,
 }
 
-/// What became of a proposal.
+/// The result of trying to land a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LandAttempt {
-    /// The target contains it. Files the person saved meanwhile were left as they saved them.
+    /// The target contains it.
     Landed {
-        /// Those files.
+        /// Files that the user saved during the landing; they keep the user's content.
         kept: Vec<TreePath>,
     },
-    /// Something is in the way; the target is untouched.
+    /// An obstacle was found; the target is unchanged.
     Blocked(LandingObstacle),
-    /// The target moved elsewhere and never contained it.
+    /// The target moved to another commit and never contained it.
     TargetMoved,
-    /// The target contained it once, and somebody removed it.
+    /// The target contained it once, and the user removed it.
     Removed,
 }
 
-/// What a look at the target shows.
+/// The state of a target with respect to a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetState {
     /// It contains the change.
     Landed,
-    /// It is where it was.
+    /// It is at the old commit.
     Untouched,
-    /// It is elsewhere, and never contained the change.
+    /// It is at another commit, and never contained the change.
     Moved,
-    /// It contained the change, and does not any more.
+    /// It contained the change once, and does not any more.
     Removed,
 }
 
 impl Sandboxes {
-    /// Merges a result with where its target is now, and copies what would land into the user's
-    /// repository, pinned and durable. No branch, index or file of theirs is touched.
+    /// Merges a result with the target's current commit and copies the commit to land into the
+    /// user's repository, pinned and durable. Does not touch the user's branches, index or files.
     pub fn propose_landing(
         &self,
         key: &SandboxKey<'_>,
@@ -148,7 +144,7 @@ impl Sandboxes {
             || self.resolve_proposal_target(key, &repository, method),
         );
         let fence = fence?;
-        self.complete_step(Step::Fenced, repository.path())?;
+        self.complete_step(SandboxStep::Fenced, repository.path())?;
         let target = target?;
         let merging = matches!(method, LandingMethod::Commit { merge: true });
         let (work, merged) = if result.base == target.tip && !merging {
@@ -190,7 +186,7 @@ impl Sandboxes {
             new: new.clone(),
         };
         fence.update_refs(&git, "planwright: about to land", &[pin])?;
-        self.complete_step(Step::Pinned, repository.path())?;
+        self.complete_step(SandboxStep::Pinned, repository.path())?;
         if let Some(obstacle) = obstacle? {
             return Ok(ProposalOutcome::Blocked(obstacle));
         }
@@ -202,8 +198,8 @@ impl Sandboxes {
         }))
     }
 
-    /// Who changed the same lines: others by their commits, or the person by edits that are in no commit. The
-    /// commits of ours that a working tree or a directory was looked at with are of no use to anybody.
+    /// Finds out who changed the same lines: other commits, or uncommitted edits of the user.
+    /// Snapshot commits of the engine are not reported, because they mean nothing to the user.
     fn describe_conflict(
         &self,
         key: &SandboxKey<'_>,
@@ -241,7 +237,7 @@ impl Sandboxes {
         Ok(ProposalOutcome::Conflict { paths, commits })
     }
 
-    /// The commit that would land, in the user's repository.
+    /// Creates the commit to land and copies it into the user's repository.
     fn prepare_landing_commit(
         &self,
         vault: &Vault,
@@ -253,13 +249,13 @@ impl Sandboxes {
     ) -> Result<ObjectId, SandboxError> {
         let new =
             create_landing_commit(vault, repository, tree, &target.tip, second_parent, message)?;
-        self.complete_step(Step::Committed, vault.path())?;
+        self.complete_step(SandboxStep::Committed, vault.path())?;
         copy_objects_above(vault, repository, &new, &target.tip, target.is_user_commit)?;
-        self.complete_step(Step::ObjectsCopied, repository.path())?;
+        self.complete_step(SandboxStep::ObjectsCopied, repository.path())?;
         Ok(new)
     }
 
-    /// What is in the way of a target's files becoming those of this tree.
+    /// Finds what prevents the target's files from being updated to this tree.
     fn find_obstacle(
         &self,
         key: &SandboxKey<'_>,
@@ -287,7 +283,7 @@ impl Sandboxes {
         Ok((!edits.is_empty()).then_some(LandingObstacle::LocalEdits(edits)))
     }
 
-    /// Is everything of a result there, so that it can be shown and landed? Asked before somebody signs it.
+    /// Checks that a result can be shown and landed. Called before a person approves it.
     pub fn check_result(
         &self,
         key: &SandboxKey<'_>,
@@ -296,7 +292,7 @@ impl Sandboxes {
         self.diff_trees(key, &result.base, &result.tree).map(drop)
     }
 
-    /// Can a result arrive like this at all? Asked before somebody signs it.
+    /// Checks that a result can land by this method. Called before a person approves it.
     pub fn check_landing_method(
         &self,
         key: &SandboxKey<'_>,
@@ -313,7 +309,7 @@ impl Sandboxes {
                 Err(SandboxError::UnusableLocation {
                     path: path.clone(),
                     why: "is not a git repository: it has no branches".to_owned(),
-                    hint: "Land it in the directory: leave out --as branch.".to_owned(),
+                    hint: "Land in the directory: leave out --as branch.".to_owned(),
                 })
             }
             (ResourceLocation::Git { .. }, LandingMethod::Commit { .. })
@@ -324,7 +320,7 @@ impl Sandboxes {
         }
     }
 
-    /// Where the target stands. Only looks.
+    /// Reads the target's state. Read-only.
     pub fn observe_target(
         &self,
         key: &SandboxKey<'_>,
@@ -333,7 +329,7 @@ impl Sandboxes {
         read_target_state(&self.open_repository(key.resource)?, proposal)
     }
 
-    /// Brings a proposal in, or finishes what a crash left of bringing it in.
+    /// Lands a proposal, or finishes a landing that a crash interrupted.
     pub fn land_proposal(
         &self,
         key: &SandboxKey<'_>,
@@ -349,6 +345,7 @@ impl Sandboxes {
         );
         let (fence, tip) = raised?;
         let checkouts = repository.list_checkouts()?;
+        // An interrupted landing comes first: the target's state says nothing about its files.
         let kept = self.recover_from_journal(key, &repository, &checkouts, proposal)?;
         self.recover_other_plans(&repository, &checkouts)?;
         let kept = kept.unwrap_or_default();
@@ -377,7 +374,7 @@ impl Sandboxes {
                     return Ok(LandAttempt::Blocked(obstacle));
                 }
                 move_ref(&repository, &fence, key, proposal)?;
-                self.complete_step(Step::RefMoved, repository.path())?;
+                self.complete_step(SandboxStep::RefMoved, repository.path())?;
                 Ok(LandAttempt::Landed { kept: Vec::new() })
             }
         };
@@ -387,8 +384,8 @@ impl Sandboxes {
         }
     }
 
-    /// Finishes, or takes back, what a crash left of a landing. What is in the user's checkouts
-    /// tells; nothing else is needed.
+    /// Finishes or undoes a landing that a crash interrupted. Needs only what is in the user's
+    /// checkouts.
     pub fn recover_landing(
         &self,
         key: &SandboxKey<'_>,
@@ -396,14 +393,14 @@ impl Sandboxes {
     ) -> Result<(), SandboxError> {
         let repository = self.open_repository(key.resource)?;
         let _lock = landing_lock::lock_repository(&repository)?;
-        // As in settling what others left: nothing moves the branch late.
+        // A git of the crashed process may still run. It must not move the branch later.
         EpochFence::invalidate(&repository.git(), key.plan_id)?;
         let checkouts = repository.list_checkouts()?;
         self.recover_from_journal(key, &repository, &checkouts, proposal)
             .map(drop)
     }
 
-    /// Removes what only kept the landing safe.
+    /// Removes the pins and the fence of a finished landing.
     pub fn release_pins(&self, key: &SandboxKey<'_>, epoch: Epoch) -> Result<(), SandboxError> {
         let repository = self.open_repository(key.resource)?;
         let git = repository.git();
@@ -416,7 +413,7 @@ impl Sandboxes {
                 refs::base_ref(key.plan_id, &name),
             ],
         )?;
-        self.complete_step(Step::Unpinned, repository.path())
+        self.complete_step(SandboxStep::Unpinned, repository.path())
     }
 
     fn land_in_checkout(
@@ -433,8 +430,8 @@ impl Sandboxes {
             ..
         } = *landing;
         let lock = IndexLock::acquire(&checkout.git_dir, key.plan_id, epoch)?;
-        self.complete_step(Step::IndexLocked, &checkout.git_dir)?;
-        // Looked at again: only now can no other git change branch, index or files.
+        self.complete_step(SandboxStep::IndexLocked, &checkout.git_dir)?;
+        // Checked again: only under the lock can no other git change branch, index or files.
         match self.recheck_obstacles(key, landing) {
             Ok(None) => {}
             Ok(Some(obstacle)) => {
@@ -453,44 +450,47 @@ impl Sandboxes {
             Ok(journal)
         });
         let staged = staged.and_then(|journal| {
-            self.complete_step(Step::Staged, &checkout.git_dir)?;
+            self.complete_step(SandboxStep::Staged, &checkout.git_dir)?;
+            // The order matters for recovery: staged files, then the journal, then the index, and
+            // the branch last. Until the branch moves, everything can be undone.
             journal.write(key, checkout)?;
-            self.complete_step(Step::Journalled, &checkout.git_dir)?;
+            self.complete_step(SandboxStep::Journalled, &checkout.git_dir)?;
             if !journal.keeps_index() {
                 lock.install_new_index(&landing_dir)?;
             }
-            self.complete_step(Step::IndexPlaced, &checkout.git_dir)?;
+            self.complete_step(SandboxStep::IndexPlaced, &checkout.git_dir)?;
             move_ref(repository, fence, key, proposal)?;
             Ok(journal)
         });
         let journal = match staged {
             Ok(journal) => journal,
             Err(error) => {
-                // Asked before what was laid ready is removed again.
+                // Checked before the staged files are removed and free the space.
                 let error = error.explain_full_disk(&checkout.work_tree);
                 if read_target_state(repository, proposal)? == TargetState::Landed {
-                    // It failed after the branch had moved: whoever comes next rolls forward.
+                    // The branch has moved already: the next process rolls forward.
                     return Err(error);
                 }
-                // What was prepared for it goes away again. If even that fails, the journal stays and
-                // whoever comes next does it.
+                // Undo the preparations. If that fails, the journal stays and the next process
+                // undoes them.
                 lock.restore_old_index(&landing_dir)?;
                 LandingJournal::remove_landing_files(key, checkout)?;
                 lock.release()?;
                 return Err(error);
             }
         };
-        self.complete_step(Step::RefMoved, repository.path())?;
+        self.complete_step(SandboxStep::RefMoved, repository.path())?;
         let kept = file_exchange::exchange_files(self, key, checkout, &journal)?;
-        self.complete_step(Step::AllExchanged, &checkout.work_tree)?;
-        // Under the same lock all the time, the index is still the one that was put there.
+        self.complete_step(SandboxStep::AllExchanged, &checkout.work_tree)?;
+        // The lock was held all the time, so the index is still the one that was installed.
         self.finish_landing(key, repository, checkout, &journal, lock)?;
         Ok(LandAttempt::Landed { kept })
     }
 }
 
 impl Sandboxes {
-    /// What is in the way of a landing now; a checkout that went on to another branch has moved.
+    /// Checks for obstacles again. A checkout that switched to another branch counts as a moved
+    /// target.
     fn recheck_obstacles(
         &self,
         key: &SandboxKey<'_>,
@@ -508,8 +508,8 @@ impl Sandboxes {
         if let Some(obstacle) = repository::find_operation_in_progress(&checkouts, target) {
             return Ok(Some(obstacle));
         }
-        let still = find_checkout_for(repository, &checkouts, key, target);
-        if still.is_none_or(|still| still.git_dir != checkout.git_dir) {
+        let current = find_checkout_for(repository, &checkouts, key, target);
+        if current.is_none_or(|current| current.git_dir != checkout.git_dir) {
             return Err(SandboxError::TargetMoved {
                 target: target.clone(),
             });
@@ -533,19 +533,18 @@ fn find_checkout_for(
     repository::find_checkout_of(checkouts, target).cloned()
 }
 
-/// A landing on its way into a checkout.
 #[derive(Clone, Copy)]
 struct CheckoutLanding<'a> {
     repository: &'a Repository,
     checkout: &'a UserCheckout,
     proposal: &'a LandingProposal,
-    /// The commit it was made on.
+    /// The parent of the commit that lands.
     head: &'a ObjectId,
-    /// What differs between that and what lands.
+    /// The differences between that and the commit that lands.
     touched: &'a [PathDifference],
 }
 
-/// The commit a proposal was made on, and what it changes.
+/// The commit a proposal was made on, and the differences that it lands.
 fn list_proposal_differences(
     repository: &Repository,
     proposal: &LandingProposal,
@@ -555,12 +554,12 @@ fn list_proposal_differences(
     Ok((head, touched))
 }
 
-/// The commit a proposal was made on: the first parent of what lands.
+/// The commit a proposal was made on: the first parent of its commit.
 fn find_proposal_parent(
     repository: &Repository,
     proposal: &LandingProposal,
 ) -> Result<ObjectId, SandboxError> {
-    // An older intent has no word of it where the target did not exist.
+    // Older proposals do not record it if the target did not exist.
     if !proposal.merged_with.is_null() {
         return Ok(proposal.merged_with.clone());
     }
@@ -591,7 +590,7 @@ fn move_ref(
     }
 }
 
-/// Looks where the target is, and whether it ever contained the change.
+/// Reads where the target is, and whether it ever contained the change.
 fn read_target_state(
     repository: &Repository,
     proposal: &LandingProposal,
@@ -600,7 +599,7 @@ fn read_target_state(
     classify_target(repository, proposal, tip.as_ref())
 }
 
-/// The same, the target being there.
+/// Like [`read_target_state`], with the target's tip already known.
 fn classify_target(
     repository: &Repository,
     proposal: &LandingProposal,
@@ -619,10 +618,10 @@ fn classify_target(
             return Ok(TargetState::Landed);
         }
     }
-    // A target that is where it was may have been put back there: somebody took the change out.
-    let was_there = repository.was_ref_at(&proposal.target, &proposal.new)?;
+    // A target at its old commit may have been reset to it: the user removed the change.
+    let was_landed = repository.was_ref_at(&proposal.target, &proposal.new)?;
     let expected = Some(&proposal.old).filter(|old| !old.is_null());
-    Ok(if was_there {
+    Ok(if was_landed {
         TargetState::Removed
     } else if tip == expected {
         TargetState::Untouched
@@ -653,11 +652,12 @@ fn create_landing_commit(
     let text = String::from_utf8_lossy(&output);
     text.trim().parse().map_err(|_| SandboxError::GitFailed {
         command: "commit-tree".to_owned(),
-        said: format!("it answered `{}`", text.trim()),
+        said: format!("unexpected output `{}`", text.trim()),
     })
 }
 
-/// Copies what the user's repository lacks as one pack, durable before anything points to it.
+/// Copies objects that the user's repository lacks as one pack. The pack is durable before any ref
+/// points to it.
 pub(crate) fn copy_objects(
     vault: &Vault,
     repository: &Repository,
@@ -667,13 +667,12 @@ pub(crate) fn copy_objects(
     copy_objects_above(vault, repository, new, tip, has_object(repository, tip)?)
 }
 
-/// Is this object in the user's repository?
 fn has_object(repository: &Repository, object: &ObjectId) -> Result<bool, SandboxError> {
-    let there = ["cat-file", "-e", object.as_str()];
-    Ok(repository.git().try_run(&there)?.exit_code == 0)
+    let arguments = ["cat-file", "-e", object.as_str()];
+    Ok(repository.git().try_run(&arguments)?.exit_code == 0)
 }
 
-/// The same, knowing whether their repository has the tip.
+/// Like [`copy_objects`], if it is known whether the user's repository has the tip.
 fn copy_objects_above(
     vault: &Vault,
     repository: &Repository,
@@ -681,7 +680,7 @@ fn copy_objects_above(
     tip: &ObjectId,
     has_tip: bool,
 ) -> Result<(), SandboxError> {
-    // A snapshot of what is not committed is only in the vault; what it was taken on is theirs.
+    // A snapshot of uncommitted changes is only in the vault. Its first parent is the user's.
     let exclusion_suffix = if has_tip { "" } else { "^1" };
     let wanted = format!("{new}\n^{tip}{exclusion_suffix}\n");
     let pack = [

@@ -1,7 +1,7 @@
-//! Landing a part: which changes of a result are meant, and what is left of it afterwards.
+//! Lands a part of a result: selects changes by pathspec and computes the rest.
 //!
-//! Everything is worked out in the vault, in an index of its own; the user's repository gains the
-//! objects of the rest and the ref that keeps them.
+//! Everything is computed in the vault, with a separate index. The user's repository gets only the
+//! objects of the rest and a ref that keeps them.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,15 +11,15 @@ use plan::PlanId;
 use crate::compare::{self, PathDifference};
 use crate::inspect::check_objects_present;
 use crate::sandboxes::{SandboxKey, Sandboxes};
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 use crate::vault::Vault;
 use crate::{ObjectId, SandboxError, refs};
 
 use super::{SandboxResult, copy_objects, index, merge};
 
 impl Sandboxes {
-    /// A result with only those of its changes that match these pathspecs. A file on one side and a
-    /// directory on the other exclude each other: taking one takes the other along.
+    /// Limits a result to changes that match these pathspecs. If a file replaces a directory or the
+    /// reverse, selecting one selects both.
     pub fn restrict_result(
         &self,
         key: &SandboxKey<'_>,
@@ -31,8 +31,8 @@ impl Sandboxes {
         let (base, tree) = (&result.base, &result.tree);
         check_objects_present(&vault.git(), repository, &vault, base, tree)?;
         for pathspec in paths.iter().filter(|pathspec| !is_exclusion(pathspec)) {
-            let alone = std::slice::from_ref(pathspec);
-            if list_chosen_differences(&vault, result, alone)?.is_empty() {
+            let single = std::slice::from_ref(pathspec);
+            if list_chosen_differences(&vault, result, single)?.is_empty() {
                 return Err(SandboxError::NoPathMatches {
                     pathspec: pathspec.clone(),
                 });
@@ -50,10 +50,10 @@ impl Sandboxes {
         })
     }
 
-    /// What of a result is not in the commit that landed, as a result based on that commit; nothing
-    /// if all of it is. It is kept in the user's repository as the base of the plan that takes it
-    /// on. Where somebody else changed the same lines it stays based where the whole was, so that
-    /// proposing it says what conflicts.
+    /// The changes of a result that are not in the landed commit, as a result based on that commit;
+    /// `None` if all of them landed. A base ref for `for_plan`, which continues the work, keeps
+    /// them in the user's repository. If they conflict with other commits, the result keeps its old
+    /// base, so that proposing it reports the conflict.
     pub fn compute_rest(
         &self,
         key: &SandboxKey<'_>,
@@ -75,19 +75,19 @@ impl Sandboxes {
                 tree: merged.tree,
             }
         };
-        let kept = vault.create_commit(&rest.tree, Some(&rest.base), "The rest of a result")?;
-        copy_objects(&vault, &repository, &kept, landed)?;
-        self.complete_step(Step::ObjectsCopied, repository.path())?;
+        let rest_commit =
+            vault.create_commit(&rest.tree, Some(&rest.base), "The rest of a result")?;
+        copy_objects(&vault, &repository, &rest_commit, landed)?;
+        self.complete_step(SandboxStep::ObjectsCopied, repository.path())?;
         let name = refs::base_ref(for_plan, &key.dir_name());
         repository
             .git()
-            .run(&["update-ref", &name, kept.as_str()])?;
-        self.complete_step(Step::Pinned, repository.path())?;
+            .run(&["update-ref", &name, rest_commit.as_str()])?;
+        self.complete_step(SandboxStep::Pinned, repository.path())?;
         Ok(Some(rest))
     }
 }
 
-/// The changes of a result that these pathspecs choose.
 fn list_chosen_differences(
     vault: &Vault,
     result: &SandboxResult,
@@ -97,7 +97,7 @@ fn list_chosen_differences(
     compare::list_differences_in(&vault.git(), base, tree, paths)
 }
 
-/// Takes paths away from what others choose; by itself it need not match anything.
+/// An exclusion need not match anything by itself.
 fn is_exclusion(pathspec: &str) -> bool {
     let Some(magic) = pathspec.strip_prefix(':') else {
         return false;
@@ -111,7 +111,7 @@ fn is_exclusion(pathspec: &str) -> bool {
     }
 }
 
-/// The tree of a base with some changes made to it.
+/// Applies changes to the tree of a base.
 fn write_tree_with_changes(
     vault: &Vault,
     base: &ObjectId,
@@ -129,7 +129,7 @@ fn write_tree_with_changes(
     tree
 }
 
-/// An index that nobody else uses at the same time.
+/// A path for an index that no other process uses.
 fn private_index_path(vault: &Vault) -> PathBuf {
     static NEXT_INDEX_NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NEXT_INDEX_NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a landing is aimed at: the ref that moves, and the commit the result is merged with.
+//! Resolves the target of a landing: the ref that moves, and the commit the result is merged with.
 
 use crate::git;
 use crate::repository::{self, Repository};
@@ -7,17 +7,15 @@ use crate::{ObjectId, SandboxError, refs};
 
 use super::{LandingMethod, has_object};
 
-/// What a landing is aimed at.
 pub(super) struct ProposalTarget {
     /// The ref that moves.
     pub target: String,
-    /// What it points to.
+    /// Its current commit; the null id if it does not exist.
     pub old: ObjectId,
-    /// The commit the result is merged with.
+    /// The commit that the result is merged with.
     pub tip: ObjectId,
-    /// Its tree.
     pub tip_tree: ObjectId,
-    /// Is that commit in the user's repository? A snapshot of what they did not commit is not.
+    /// Is `tip` in the user's repository? A snapshot of uncommitted changes is not.
     pub is_user_commit: bool,
 }
 
@@ -65,7 +63,7 @@ impl Sandboxes {
     }
 }
 
-/// The commit a name stands for, and its tree.
+/// Resolves a ref to its commit and tree.
 fn read_tip_and_tree(
     repository: &Repository,
     git: &git::GitCommand,

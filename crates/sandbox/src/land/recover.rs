@@ -1,10 +1,10 @@
-//! Finishing a landing, or taking it back: the branch tells which way it goes.
+//! Finishes or undoes an interrupted landing. The branch decides: if it moved, roll forward.
 
 use plan::changeset::TreePath;
 
 use crate::repository::{Repository, UserCheckout};
 use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
-use crate::step_faults::Step;
+use crate::step_faults::SandboxStep;
 use crate::{SandboxError, files, git};
 
 use super::index::{self, IndexLock};
@@ -13,7 +13,8 @@ use super::working_tree::is_working_tree_landing;
 use super::{LandingProposal, TargetState, file_exchange, read_target_state};
 
 impl Sandboxes {
-    /// A journal found in a checkout: the branch tells which way it goes.
+    /// Finishes or undoes what the journals in the checkouts record. Returns the files that the
+    /// user changed, if it rolled forward.
     pub(super) fn recover_from_journal(
         &self,
         key: &SandboxKey<'_>,
@@ -28,7 +29,7 @@ impl Sandboxes {
         for checkout in checkouts {
             let own_lock = IndexLock::find_own(&checkout.git_dir, key.plan_id)?;
             let Some(journal) = LandingJournal::read(key, &checkout)? else {
-                // Killed between locking and writing the journal: nothing was touched yet.
+                // Killed between locking and writing the journal: nothing was touched.
                 if let Some(lock) = own_lock {
                     LandingJournal::remove_landing_files(key, &checkout)?;
                     lock.release()?;
@@ -36,9 +37,9 @@ impl Sandboxes {
                 continue;
             };
             let state = read_target_state(repository, proposal)?;
-            let still_on_it = is_working_tree_landing(key, &proposal.target)
+            let has_target = is_working_tree_landing(key, &proposal.target)
                 || checkout.branch.as_ref() == Some(&proposal.target);
-            if state == TargetState::Landed && journal.is_about_proposal(proposal) && still_on_it {
+            if state == TargetState::Landed && journal.is_about_proposal(proposal) && has_target {
                 let lock = match own_lock {
                     Some(lock) => lock,
                     None => IndexLock::reacquire(&checkout.git_dir, key.plan_id)?,
@@ -46,20 +47,20 @@ impl Sandboxes {
                 let kept = self.roll_forward(key, repository, &checkout, &journal, lock)?;
                 return Ok(Some(kept));
             }
-            // A person who took the change out of the branch again, or went on to another one, has
-            // seen to the files as well: the half of it that is still to come would only disturb them.
+            // The user removed the change from the branch, or switched to another one, and took
+            // care of the files. Updating the remaining files would only disturb them.
             if matches!(state, TargetState::Removed | TargetState::Landed)
                 && journal.is_about_proposal(proposal)
             {
                 file_exchange::rescue_late_saves(self, key, &checkout, &journal)?;
             }
-            let moved = read_target_state(repository, &journal.to_proposal())?;
+            let journal_state = read_target_state(repository, &journal.to_proposal())?;
             self.restore_index(
                 key,
                 repository,
                 &checkout,
                 &journal,
-                (moved, own_lock.as_ref()),
+                (journal_state, own_lock.as_ref()),
             )?;
             LandingJournal::remove_landing_files(key, &checkout)?;
             if let Some(lock) = own_lock {
@@ -69,7 +70,7 @@ impl Sandboxes {
         Ok(None)
     }
 
-    /// The branch has moved: the files and the index follow. Every step may have been done before.
+    /// The branch has moved: updates the files and the index. Every step may have been done before.
     pub(super) fn roll_forward(
         &self,
         key: &SandboxKey<'_>,
@@ -79,7 +80,7 @@ impl Sandboxes {
         lock: IndexLock,
     ) -> Result<Vec<TreePath>, SandboxError> {
         let kept = file_exchange::exchange_files(self, key, checkout, journal)?;
-        self.complete_step(Step::AllExchanged, &checkout.work_tree)?;
+        self.complete_step(SandboxStep::AllExchanged, &checkout.work_tree)?;
         if !journal.keeps_index() {
             let landing_dir = journal::landing_dir(key, &checkout.git_dir);
             let index = index::build_index(
@@ -95,7 +96,7 @@ impl Sandboxes {
         Ok(kept)
     }
 
-    /// The change is not in the branch: it goes out of the index as well.
+    /// The branch does not contain the change: removes it from the index as well.
     pub(super) fn restore_index(
         &self,
         key: &SandboxKey<'_>,
@@ -109,7 +110,7 @@ impl Sandboxes {
             (TargetState::Untouched | TargetState::Moved, Some(lock)) => {
                 lock.restore_old_index(&landing_dir)
             }
-            // Somebody removed the lock and may have used the index since: their part of it stays.
+            // The user removed the lock and may have used the index since. Undo only our entries.
             (TargetState::Untouched, None) if index::was_index_replaced(&landing_dir) => {
                 let lock = IndexLock::reacquire(&checkout.git_dir, key.plan_id)?;
                 let index = index::build_index(
@@ -127,7 +128,8 @@ impl Sandboxes {
         }
     }
 
-    /// The files are there: the index learns how they look, and what was needed on the way goes.
+    /// The files are updated: refreshes the index and removes the lock, the journal and the staged
+    /// files.
     pub(super) fn finish_landing(
         &self,
         key: &SandboxKey<'_>,
@@ -143,12 +145,12 @@ impl Sandboxes {
             let index = index::build_refreshed_index(repository, checkout, &landing_dir, &written)?;
             lock.replace_index(&index)?;
         }
-        self.complete_step(Step::IndexRefreshed, &checkout.git_dir)?;
+        self.complete_step(SandboxStep::IndexRefreshed, &checkout.git_dir)?;
         lock.release()?;
         files::sync_directory(&checkout.git_dir)?;
-        self.complete_step(Step::Unlocked, &checkout.git_dir)?;
+        self.complete_step(SandboxStep::Unlocked, &checkout.git_dir)?;
         file_exchange::rescue_late_saves(self, key, checkout, journal)?;
         LandingJournal::remove_landing_files(key, checkout)?;
-        self.complete_step(Step::JournalRemoved, &checkout.git_dir)
+        self.complete_step(SandboxStep::JournalRemoved, &checkout.git_dir)
     }
 }

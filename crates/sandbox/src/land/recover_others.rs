@@ -1,5 +1,5 @@
-//! What other plans left in a checkout when they were killed. Whoever has the turn finishes it: nobody
-//! else is landing, so that whoever began it is gone.
+//! Finishes or undoes landings of other plans that were killed. The caller holds the landing lock,
+//! so no other landing can be running.
 
 use plan::PlanId;
 
@@ -14,8 +14,8 @@ use super::journal::LandingJournal;
 use super::{TargetState, file_exchange, landing_lock};
 
 impl Sandboxes {
-    /// The same before anything is merged, where there is something: half of another plan's change in
-    /// the files would look like an edit of the person's.
+    /// Recovers interrupted landings before a merge, if there are any. A half-landed change of
+    /// another plan would look like an edit of the user.
     pub(super) fn recover_other_plans_if_any(
         &self,
         repository: &Repository,
@@ -25,14 +25,14 @@ impl Sandboxes {
         if !own.exists() && !shared.exists() {
             return Ok(());
         }
-        // Somebody who is landing at this moment has left nothing yet.
+        // Another process is landing right now; its files are not leftovers.
         let Some(_lock) = landing_lock::try_lock_repository(repository)? else {
             return Ok(());
         };
         self.recover_other_plans(repository, &repository.list_checkouts()?)
     }
 
-    /// Rolls forward what moved its branch, takes back what did not, and removes locks of ours.
+    /// Rolls forward landings whose branch moved, undoes the others, and removes stale index locks.
     pub(super) fn recover_other_plans(
         &self,
         repository: &Repository,
@@ -66,8 +66,8 @@ impl Sandboxes {
         let lock = IndexLock::find_own(&checkout.git_dir, key.plan_id)?;
         let journal = LandingJournal::read(key, checkout)?;
         if journal.is_some() {
-            // Whoever began it is gone, but a git that it started may not be: it must not move the branch
-            // once it is settled that it did not move.
+            // The process that started the landing is gone, but a git it started may still run. It
+            // must not move the branch after we found that it did not move.
             EpochFence::invalidate(&repository.git(), key.plan_id)?;
         }
         let state = match &journal {
@@ -94,7 +94,7 @@ impl Sandboxes {
     }
 }
 
-/// The landings that have something in a checkout: the plan, and the name of its room.
+/// The plan and the sandbox name of each landing with files in a checkout.
 fn list_interrupted_landings(
     checkout: &UserCheckout,
 ) -> Result<Vec<(PlanId, String)>, SandboxError> {
@@ -108,14 +108,14 @@ fn list_interrupted_landings(
     for entry in entries {
         let name = entry.while_being("read", &directory)?.file_name();
         let parts = name.to_str().and_then(|name| name.split_once('+'));
-        let plan = parts.and_then(|(plan, room)| Some((plan.parse().ok()?, room.to_owned())));
+        let plan = parts.and_then(|(plan, name)| Some((plan.parse().ok()?, name.to_owned())));
         found.extend(plan);
     }
     Ok(found)
 }
 
 impl IndexLock {
-    /// Removes a lock that some landing of ours left before it wrote anything else.
+    /// Removes a lock that a killed landing left before it wrote anything else.
     fn remove_stale_lock(git_dir: &std::path::Path) -> Result<(), SandboxError> {
         let path = git_dir.join("index.lock");
         let ours = std::fs::read(&path)

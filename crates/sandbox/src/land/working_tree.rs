@@ -1,5 +1,5 @@
-//! Landing in the working tree alone: the result is merged with the files as they are, committed or
-//! not. Directories that are no repository know no other way.
+//! Lands in the working tree alone: merges the result with the current files, committed or not. The
+//! only way for directories that are not repositories.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn is_working_tree_landing(key: &SandboxKey<'_>, target: &str) -> boo
     target == refs::landed_ref(key.plan_id, &key.dir_name())
 }
 
-/// Are there files that a result could land in?
+/// Fails if the repository is bare.
 pub(super) fn check_work_tree(repository: &Repository) -> Result<(), SandboxError> {
     match repository.work_tree() {
         Some(_) => Ok(()),
@@ -29,7 +29,6 @@ pub(super) fn check_work_tree(repository: &Repository) -> Result<(), SandboxErro
     }
 }
 
-/// The commit that is checked out.
 pub(super) fn read_head(repository: &Repository) -> Result<ObjectId, SandboxError> {
     let git = GitCommand::at_git_dir(repository.git_env(), repository.git_dir());
     refs::resolve_name(&git, "HEAD^{commit}")?.ok_or_else(|| SandboxError::NoBranch {
@@ -39,7 +38,7 @@ pub(super) fn read_head(repository: &Repository) -> Result<ObjectId, SandboxErro
 }
 
 impl Sandboxes {
-    /// The working tree as it is, as a commit.
+    /// Commits the current files of the working tree, without touching a branch.
     pub(super) fn snapshot_working_tree(
         &self,
         key: &SandboxKey<'_>,
@@ -52,7 +51,7 @@ impl Sandboxes {
         self.snapshot_uncommitted_changes(key, &read_head(repository)?)
     }
 
-    /// What the person has in the paths a landing touches, that it was not merged with.
+    /// Edits of the user in the touched paths that the result was not merged with.
     pub(super) fn find_conflicting_edits(
         &self,
         key: &SandboxKey<'_>,
@@ -62,7 +61,7 @@ impl Sandboxes {
         head: &ObjectId,
         touched: &[PathDifference],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        // Said before anything moves.
+        // Report missing permissions before anything moves.
         for one in touched {
             files::check_directory_writable(&checkout.work_tree, &one.path)?;
         }
@@ -74,8 +73,8 @@ impl Sandboxes {
             ResourceLocation::Dir { .. } => repository.git(),
             ResourceLocation::Git { .. } => self.vault_for(key).git(),
         };
-        let since = compare::list_differences(&git, head.as_str(), now.as_str())?;
-        let changed: BTreeSet<&TreePath> = since.iter().map(|one| &one.path).collect();
+        let differences = compare::list_differences(&git, head.as_str(), now.as_str())?;
+        let changed: BTreeSet<&TreePath> = differences.iter().map(|one| &one.path).collect();
         let removed_paths: BTreeSet<&TreePath> = touched
             .iter()
             .filter(|one| one.after.is_none())
@@ -88,9 +87,9 @@ impl Sandboxes {
             .collect();
         for one in touched.iter().filter(|one| one.after.is_some()) {
             let tracked = one.before.is_some();
-            let in_the_way =
+            let obstruction =
                 files::find_obstruction(&checkout.work_tree, &one.path, tracked, &removed_paths)?;
-            edits.extend(in_the_way);
+            edits.extend(obstruction);
         }
         edits.extend(repository.find_hidden_edits(checkout, touched)?);
         Ok(edits.into_iter().collect())

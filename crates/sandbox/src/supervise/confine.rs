@@ -1,15 +1,15 @@
-//! Confining this process, and whatever it becomes or starts, to what a program was given.
+//! Confines a thread, and everything it becomes or starts, to the paths that a program was given.
 //!
-//! What a program needs of the system to run at all is listed here and nowhere else. The lists are
-//! narrow where a store or somebody's secrets may lie: nothing of `/home`, `/root`, `/tmp`, `/srv` or
-//! `/mnt`, and of `/var` and `/run` only what is named. The network stays open: agents need it.
+//! The system paths that every program needs are listed only here. The lists are narrow where
+//! secrets or a store may be: nothing of `/home`, `/root`, `/tmp`, `/srv` or `/mnt`, and of `/var`
+//! and `/run` only single entries. The network is not confined, because agents need it.
 
 use std::sync::OnceLock;
 
 use super::process_spec::ReachablePaths;
 use super::run_ending::IsolationLevel;
 
-/// Programs, libraries, their settings, and what the system says about itself.
+/// Programs, libraries, their configuration, and information about the system.
 #[cfg(target_os = "linux")]
 const SYSTEM_READ_PATHS: &[&str] = &[
     "/usr",
@@ -23,7 +23,7 @@ const SYSTEM_READ_PATHS: &[&str] = &[
     "/opt",
     "/proc",
     "/sys",
-    // Where some systems keep everything that is installed.
+    // Package stores of some distributions.
     "/nix/store",
     "/nix/var/nix/profiles",
     "/gnu/store",
@@ -31,14 +31,14 @@ const SYSTEM_READ_PATHS: &[&str] = &[
     "/home/linuxbrew/.linuxbrew",
     "/run/current-system",
     "/run/opengl-driver",
-    // What `/etc` leads to: name servers and certificates.
+    // Targets of symlinks in `/etc`: name servers and certificates.
     "/run/systemd/resolve",
     "/run/resolvconf",
     "/run/NetworkManager/resolv.conf",
     "/run/NetworkManager/no-stub-resolv.conf",
     "/mnt/wsl/resolv.conf",
     "/var/lib/ca-certificates",
-    // What package managers and interpreters look into.
+    // Read by package managers and interpreters.
     "/var/lib/dpkg",
     "/var/lib/rpm",
     "/var/lib/gems",
@@ -47,42 +47,38 @@ const SYSTEM_READ_PATHS: &[&str] = &[
     "/var/cache/fontconfig",
 ];
 
-/// Devices that give something to read and nothing to break.
 #[cfg(target_os = "linux")]
 const READABLE_DEVICES: &[&str] = &["/dev/random", "/dev/urandom"];
 
-/// Devices that take what is written to them. Not `/dev/pts`: all terminals of the user are in there, to be
-/// read from as they type, and written to.
+/// Not `/dev/pts`: it contains all terminals of the user, which could be read while they type and
+/// written to.
 #[cfg(target_os = "linux")]
 const WRITABLE_DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
-/// Whether Landlock is used if it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LandlockMode {
-    /// It is.
     IfAvailable,
-    /// It is taken for missing.
+    /// Behave as if Landlock were not available, for tests.
     Disabled,
 }
 
-/// What this system offers. Nothing is confined by asking, and while a process lives the answer stays
-/// the same.
+/// What this system supports. Confines nothing. The answer is cached for the process.
 pub fn detect_isolation() -> IsolationLevel {
     static DETECTED_ISOLATION: OnceLock<IsolationLevel> = OnceLock::new();
     *DETECTED_ISOLATION.get_or_init(|| {
-        // Only the thread that says so is confined, and it ends with the answer.
-        let asked = std::thread::spawn(|| {
+        // Landlock confines the calling thread only, and this thread ends with the answer.
+        let probe = std::thread::spawn(|| {
             confine_thread(&ReachablePaths::default(), LandlockMode::IfAvailable)
         });
-        match asked.join() {
+        match probe.join() {
             Ok(Ok(isolation)) => isolation,
             Ok(Err(_)) | Err(_) => IsolationLevel::Unavailable,
         }
     })
 }
 
-/// Confines the calling thread, and whatever it becomes or starts, for ever. Where the system offers
-/// less than all of it, that much.
+/// Confines the calling thread, and everything it becomes or starts, permanently, as far as the
+/// kernel supports it.
 #[cfg(target_os = "linux")]
 pub(super) fn confine_thread(
     paths: &ReachablePaths,
@@ -94,9 +90,9 @@ pub(super) fn confine_thread(
     landlock_rules::restrict_thread(paths).map_err(|error| error.to_string())
 }
 
-/// There is nothing that could confine it.
+/// Only Linux has Landlock.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine_to(
+pub(super) fn confine_thread(
     _reach: &ReachablePaths,
     _landlock: LandlockMode,
 ) -> Result<IsolationLevel, String> {
@@ -114,10 +110,10 @@ mod landlock_rules {
         IsolationLevel, READABLE_DEVICES, ReachablePaths, SYSTEM_READ_PATHS, WRITABLE_DEVICES,
     };
 
-    /// The newest version of which we use everything.
+    /// The newest version whose features are all used.
     const NEWEST_ABI: ABI = ABI::V6;
 
-    /// What is missing on an older kernel is left out, and the version that was found says what.
+    /// Features that an older kernel lacks are skipped; the returned version tells which.
     pub fn restrict_thread(paths: &ReachablePaths) -> Result<IsolationLevel, RulesetError> {
         let reading = AccessFs::from_read(NEWEST_ABI);
         let everything = AccessFs::from_all(NEWEST_ABI);
@@ -144,7 +140,7 @@ mod landlock_rules {
         })
     }
 
-    /// Opened, written and asked about, but neither made nor removed.
+    /// Open, read, write and ioctl, but neither create nor remove.
     fn device_write_access() -> landlock::BitFlags<AccessFs> {
         AccessFs::ReadFile
             | AccessFs::ReadDir

@@ -1,5 +1,5 @@
-//! Locks that say: somebody works here. They are shared, so that several may say it, and the system
-//! lets go of them however their holder ends.
+//! File locks that mark a directory as in use. Several processes can share one, and the system
+//! releases it however its holder ends.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,45 +12,45 @@ use rustix::io::Errno;
 use crate::SandboxError;
 use crate::error::FileErrorContext;
 
-/// How often a lock is tried.
+/// How often locking is retried.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long is waited for somebody who only looks.
+/// How long to wait for a process that holds the lock exclusively for a short check.
 const SHARED_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Says that somebody works somewhere, as long as it lives.
+/// Marks something as in use until dropped.
 #[derive(Debug)]
 pub struct SharedLock {
     _lock: File,
 }
 
-/// Nobody else says so, as long as this lives.
+/// No other process uses it until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ExclusiveLock {
     lock: File,
     path: PathBuf,
 }
 
-/// Takes a lock beside others, making the file if it is missing.
+/// Takes a shared lock, creating the file if it is missing.
 pub(crate) fn lock_shared(path: &Path) -> Result<SharedLock, SandboxError> {
     acquire_shared(open_lock_file(path)?, path)
 }
 
-/// Takes a lock for oneself, if all others let go of it within this time.
+/// Takes an exclusive lock; `None` if others hold it longer than this.
 pub(crate) fn lock_exclusive(
     path: &Path,
     timeout: Duration,
 ) -> Result<Option<ExclusiveLock>, SandboxError> {
     let lock = open_lock_file(path)?;
     let exclusive = FlockOperation::NonBlockingLockExclusive;
-    let free = lock_with_timeout(&lock, exclusive, timeout).while_being("locked", path)?;
+    let is_locked = lock_with_timeout(&lock, exclusive, timeout).while_being("locked", path)?;
     let path = path.to_owned();
-    Ok(free.then_some(ExclusiveLock { lock, path }))
+    Ok(is_locked.then_some(ExclusiveLock { lock, path }))
 }
 
 impl ExclusiveLock {
-    /// Lets others in. For a moment nobody has the lock: whoever took it then is waited for, and has to
-    /// be looked for.
+    /// Turns it into a shared lock. There is a short gap in which another process may lock it; this
+    /// waits for that process, and the caller must check what it did.
     pub fn downgrade(self) -> Result<SharedLock, SandboxError> {
         acquire_shared(self.lock, &self.path)
     }

@@ -1,6 +1,7 @@
-//! The last stage: a process that gives up what the program shall not have, and becomes the program.
+//! The launcher, the last stage: a process that gives up rights the program must not have, and then
+//! executes the program.
 //!
-//! What it says, it says on a socket that closes when it becomes the program.
+//! It reports on a socket that closes when the program is executed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,35 +17,36 @@ use super::messages::{self, LauncherMessage, ProcessSpecMessage};
 use super::process_spec::{Confinement, ProcessSpec};
 use super::run_ending::IsolationLevel;
 
-/// Becomes the program of the errand on standard input, for the supervising process with this number.
+/// Executes the program of the spec on standard input. `supervisor` is the process id of the
+/// supervising process.
 pub(super) fn run_launcher(supervisor: &OsStr, landlock: LandlockMode) -> ExitCode {
     let Ok(socket) = messages::open_stdin_socket() else {
         return ExitCode::from(MISUSE_EXIT_CODE);
     };
     let why = become_program(&socket, supervisor, landlock);
-    // Nobody to tell is nobody who would start anything else.
+    // If the supervising process is gone, the report is lost.
     let _ = messages::send_message(&socket, &LauncherMessage::NotStarted(why));
     ExitCode::FAILURE
 }
 
-/// Returns only to say why not.
+/// Returns only if it fails, with the reason.
 fn become_program(socket: &UnixStream, supervisor: &OsStr, landlock: LandlockMode) -> String {
     if let Err(why) = tie_to_supervisor(supervisor) {
         return why;
     }
-    // Out of reach of the terminal, and a group of its own that can be asked to end.
+    // A new session: detached from the terminal, and a process group that can be signalled.
     if let Err(error) = rustix::process::setsid() {
-        return format!("it gets no session of its own: {error}");
+        return format!("it cannot get its own session: {error}");
     }
     let line = messages::read_limited_line(&mut BufReader::new(socket), messages::MAX_SPEC_BYTES);
     let line = line.map(Option::unwrap_or_default);
     let spec = match line.and_then(|line| messages::decode_message::<ProcessSpecMessage>(&line)) {
-        Ok(errand) => errand.into_spec(),
-        Err(error) => return format!("its errand cannot be read: {error}"),
+        Ok(message) => message.into_spec(),
+        Err(error) => return format!("its process spec cannot be read: {error}"),
     };
     let input = match &spec.input {
         None => Stdio::null(),
-        // Before anything is out of reach: it is the user who gives it.
+        // Opened before confinement, with the user's rights.
         Some(path) => match File::open(path) {
             Ok(file) => Stdio::from(file),
             Err(error) => return format!("its input {} cannot be read: {error}", path.display()),
@@ -55,7 +57,7 @@ fn become_program(socket: &UnixStream, supervisor: &OsStr, landlock: LandlockMod
         Err(error) => return format!("it cannot be confined: {error}"),
     };
     if messages::send_message(socket, &LauncherMessage::Isolated(isolation)).is_err() {
-        return "nobody supervises it".to_owned();
+        return "its supervisor is gone".to_owned();
     }
     let required = matches!(spec.confinement, Confinement::Required(_));
     if required && !isolation.confines_files() {
@@ -64,13 +66,13 @@ fn become_program(socket: &UnixStream, supervisor: &OsStr, landlock: LandlockMod
     exec_program(&spec, input, isolation)
 }
 
-/// Whatever ends the supervising process ends this one, and the program that it becomes.
+/// The kernel kills this process, and the program it becomes, when the supervising process ends.
 #[cfg(target_os = "linux")]
 fn tie_to_supervisor(supervisor: &OsStr) -> Result<(), String> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("it cannot be tied to its supervisor: {error}"))?;
-    // It may have ended before that was said.
+    // The supervising process may have ended before that call.
     let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.as_deref().map(OsStr::new) == Some(supervisor) {
         Ok(())
@@ -80,7 +82,7 @@ fn tie_to_supervisor(supervisor: &OsStr) -> Result<(), String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn die_with(_supervisor: &OsStr) -> Result<(), String> {
+fn tie_to_supervisor(_supervisor: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
@@ -97,8 +99,8 @@ fn apply_confinement(
     }
 }
 
-/// Root reads the memory and environment of every process by these, wherever it is confined to. Whoever is
-/// not root has none of them to give up.
+/// With these, root could read the memory and environment of every process in spite of confinement.
+/// Other users do not have them, so errors are ignored.
 #[cfg(target_os = "linux")]
 fn drop_capabilities() {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
@@ -112,9 +114,9 @@ fn drop_capabilities() {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn give_up_powers() {}
+fn drop_capabilities() {}
 
-/// Executes the program; returns only to say why not.
+/// Executes the program. Returns only if it fails, with the reason.
 #[expect(
     clippy::disallowed_methods,
     reason = "all child processes belong to this crate"
@@ -137,7 +139,7 @@ fn exec_program(spec: &ProcessSpec, input: Stdio, isolation: IsolationLevel) -> 
     let program = Path::new(program).display();
     let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
     if denied && isolation != IsolationLevel::Off {
-        return format!("{program}: {error} (confined, it must lie where it may read)");
+        return format!("{program}: {error} (a confined program must be in a readable path)");
     }
     format!("{program}: {error}")
 }

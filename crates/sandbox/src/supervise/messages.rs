@@ -1,4 +1,5 @@
-//! What goes over the sockets: lines of JSON, each with a limit. Words and paths need not be text.
+//! Messages on the sockets: lines of JSON with a maximum length. Arguments and paths need not be
+//! UTF-8.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, Read, Write};
@@ -13,16 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::process_spec::{Confinement, ProcessSpec, ReachablePaths};
 use super::run_ending::{IsolationLevel, RunEnding};
 
-/// The longest errand. The system itself takes no more than a few megabytes of words and environment.
+/// The longest process spec. The kernel accepts only a few megabytes of arguments and environment.
 pub(super) const MAX_SPEC_BYTES: u64 = 8 << 20;
 
-/// The longest answer.
+/// The longest message in the other direction.
 pub(super) const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// Asks the supervising process to end its program.
+/// Asks the supervising process to stop its program.
 pub(super) const STOP_MESSAGE: &[u8] = b"stop\n";
 
-/// Bytes, readable where they are text.
+/// Readable in JSON if it is UTF-8.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum OsText {
@@ -49,7 +50,6 @@ impl From<OsText> for OsString {
     }
 }
 
-/// An errand on its way.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ProcessSpecMessage {
     command: Vec<OsText>,
@@ -74,29 +74,27 @@ struct ReachablePathsMessage {
     readable: Vec<OsText>,
 }
 
-/// What the last stage says before it becomes the program. That it became the program is said by the
-/// end of the socket.
+/// Sent by the launcher. The end of the socket means that it became the program.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LauncherMessage {
-    /// How far it is confined from here on.
+    /// How far it is confined from now on.
     Isolated(IsolationLevel),
-    /// The program could not be started, and this is why.
+    /// The reason why the program could not be started.
     NotStarted(String),
 }
 
-/// What the supervising process tells its worker.
+/// Sent by the supervising process to its worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SupervisorReply {
     /// The program runs, confined this far.
     Began(IsolationLevel),
-    /// Nothing of it is left.
+    /// The program and all its descendants are gone.
     Ended(RunEnding),
 }
 
 impl ProcessSpecMessage {
-    /// Packs an errand.
     pub fn from_spec(spec: &ProcessSpec) -> Self {
         let reach = |reach: &ReachablePaths| ReachablePathsMessage {
             writable: to_os_texts(&reach.writable),
@@ -113,14 +111,15 @@ impl ProcessSpecMessage {
             input: spec.input.as_ref().map(OsText::from),
             confinement: match &spec.confinement {
                 Confinement::Off => ConfinementMessage::Off,
-                Confinement::WherePossible(wide) => ConfinementMessage::WherePossible(reach(wide)),
-                Confinement::Required(wide) => ConfinementMessage::Required(reach(wide)),
+                Confinement::WherePossible(paths) => {
+                    ConfinementMessage::WherePossible(reach(paths))
+                }
+                Confinement::Required(paths) => ConfinementMessage::Required(reach(paths)),
             },
             locks: to_os_texts(&spec.locks),
         }
     }
 
-    /// The errand.
     pub fn into_spec(self) -> ProcessSpec {
         let reach = |reach: ReachablePathsMessage| ReachablePaths {
             writable: from_os_texts(reach.writable),
@@ -137,36 +136,36 @@ impl ProcessSpecMessage {
             input: self.input.map(into_path),
             confinement: match self.confinement {
                 ConfinementMessage::Off => Confinement::Off,
-                ConfinementMessage::WherePossible(wide) => Confinement::WherePossible(reach(wide)),
-                ConfinementMessage::Required(wide) => Confinement::Required(reach(wide)),
+                ConfinementMessage::WherePossible(paths) => {
+                    Confinement::WherePossible(reach(paths))
+                }
+                ConfinementMessage::Required(paths) => Confinement::Required(reach(paths)),
             },
             locks: from_os_texts(self.locks),
         }
     }
 }
 
-/// The socket that a stage finds in place of its standard input. What it starts does not inherit it.
+/// The socket that a stage has as its standard input. Not inherited by processes it starts.
 pub(super) fn open_stdin_socket() -> io::Result<UnixStream> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let socket = UnixStream::from(socket);
-    // Anything but a socket has no address.
+    // Fails for anything but a socket.
     socket.local_addr()?;
     Ok(socket)
 }
 
-/// A message as a line.
 pub(super) fn encode_line<T: Serialize>(message: &T) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("BUG: a message always encodes");
     line.push(b'\n');
     line
 }
 
-/// Sends a message.
 pub(super) fn send_message<T: Serialize>(mut socket: &UnixStream, message: &T) -> io::Result<()> {
     socket.write_all(&encode_line(message))
 }
 
-/// The next line, if there is one.
+/// The next line; `None` at the end. A line without a line break is an error.
 pub(super) fn read_limited_line(
     socket: &mut impl BufRead,
     limit: u64,
@@ -180,7 +179,6 @@ pub(super) fn read_limited_line(
     }
 }
 
-/// What a line says.
 pub(super) fn decode_message<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
     serde_json::from_slice(line).map_err(io::Error::other)
 }

@@ -1,16 +1,15 @@
-//! Supervising: running a program of which nothing stays behind, however it or we end.
+//! Runs programs so that none of their processes survives, however the program or this process ends.
 //!
 //! ```text
-//! worker ──socket── supervising process ──socket── last stage, which becomes the program
+//! worker ──socket── supervising process ──socket── launcher, which becomes the program
 //! ```
 //!
-//! The supervising process is what every orphan of the program falls back to, so that it finds all of
-//! them, and what notices that the worker is gone: then its socket is at its end. Both of its stages
-//! are our own program started anew, because what has to be done between forking and executing cannot
-//! be done in a process with threads.
+//! The supervising process adopts every orphan of the program, so that it finds all of them. It
+//! notices that the worker is gone when its socket closes. Both stages are this program started
+//! again, because a process with threads cannot safely do this work between fork and exec.
 //!
-//! [`running`] is the worker's side, [`outer`] and [`inner`] are the two stages. Nothing here knows
-//! what the program is for.
+//! [`supervised_run`] is the worker's side; [`supervising_process`] and [`launcher`] are the two
+//! stages. Nothing here knows what the program is for.
 
 mod confine;
 mod file_lock;
@@ -36,19 +35,18 @@ pub use supervised_run::{RunStopper, SupervisedRun, Supervisor};
 
 pub(crate) use file_lock::{ExclusiveLock, lock_exclusive, lock_shared};
 
-/// Says that this is the last stage; the number of the supervising process follows.
+/// Starts the launcher; followed by the process id of the supervising process.
 const LAUNCHER_FLAG: &str = "--inner";
 
-/// Behaves as on a system without Landlock, so that this can be tried where there is one. Only whoever
-/// starts the supervising process can say it.
+/// Behaves as on a system without Landlock, for tests. Only the process that starts the supervising
+/// process can set it.
 const WITHOUT_LANDLOCK_FLAG: &str = "--without-landlock";
 
-/// What came of something that nobody needs if they are gone: the exit codes say little, because it is
-/// the socket on which everything is told.
+/// For wrong arguments. Exit codes say little here: results are reported on the socket.
 const MISUSE_EXIT_CODE: u8 = 2;
 
-/// The body of the command that supervises. It is started by [`Supervisor`], with a socket in place of
-/// its standard input; a person has no use for it.
+/// The body of the supervising command. [`Supervisor`] starts it with a socket as its standard
+/// input; it is not for people.
 pub fn run_supervisor(arguments: &[OsString]) -> ExitCode {
     let landlock = match arguments.iter().any(|word| word == WITHOUT_LANDLOCK_FLAG) {
         true => confine::LandlockMode::Disabled,

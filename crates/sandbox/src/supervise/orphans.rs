@@ -1,34 +1,33 @@
-//! What is left of a program whose supervising process was killed: its descendants fell back to nobody who
-//! would end them.
+//! Kills what is left of a program whose supervising process was killed.
 //!
-//! They are found by the mark in their environment and by the pipes they write to, each with all its
-//! descendants. A process that started another with an empty environment, closed its outputs and ended
-//! before it was looked for is not found.
+//! The processes are found by the mark in their environment and by the pipes they write to, each
+//! with all its descendants. A process that started another one with an empty environment, closed
+//! its outputs and ended before the search is not found.
 
 use std::ffi::OsStr;
 use std::time::Duration;
 
-/// The variable that every supervised program finds in its environment. It says which run it belongs to.
+/// An environment variable of every supervised program. It identifies the run.
 pub(super) const RUN_MARK_VARIABLE: &str = "PLANWRIGHT_SUPERVISED";
 
-/// How long is waited for the killed to be gone.
+/// How long to wait for killed processes to be gone.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What tells the processes of one run from all others.
+/// Identifies the processes of one run.
 #[derive(Debug, Clone)]
 pub(super) struct RunMarkers {
-    /// The value of [`MARK`].
+    /// The value of [`RUN_MARK_VARIABLE`].
     pub mark: String,
     /// The inodes of the pipes that the program writes to.
     pub pipes: Vec<u64>,
 }
 
-/// Ends whatever is left of a run; the numbers of those that would not end.
+/// Kills everything left of a run. Returns the ids of processes that survived.
 pub(super) fn kill_orphans(markers: &RunMarkers) -> Vec<i32> {
     system::kill_orphans(markers, KILL_TIMEOUT)
 }
 
-/// Is the mark among these variables, as the system tells them?
+/// Does this environment, as in `/proc`, contain the mark?
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn has_run_mark(environment: &[u8], mark: &str) -> bool {
     let wanted = format!("{RUN_MARK_VARIABLE}={mark}");
@@ -48,21 +47,20 @@ mod system {
     use super::super::process_tree::ProcessStat;
     use super::{RunMarkers, has_run_mark};
 
-    /// How long is waited before it is looked again.
     const KILL_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
     pub(super) fn kill_orphans(markers: &RunMarkers, timeout: Duration) -> Vec<i32> {
         let deadline = Instant::now() + timeout;
         loop {
-            // Who is stopped starts nobody else.
-            for sign in [Signal::STOP, Signal::KILL] {
+            // Stopped first: a stopped process cannot fork.
+            for signal in [Signal::STOP, Signal::KILL] {
                 for process in find_orphans(markers) {
-                    send_signal(&process, sign);
+                    send_signal(&process, signal);
                 }
             }
-            let left = find_orphans(markers);
-            if left.is_empty() || Instant::now() >= deadline {
-                let numbers = left
+            let remaining = find_orphans(markers);
+            if remaining.is_empty() || Instant::now() >= deadline {
+                let numbers = remaining
                     .iter()
                     .map(|process| process.pid.as_raw_nonzero().get());
                 return numbers.collect();
@@ -71,7 +69,7 @@ mod system {
         }
     }
 
-    /// All that belong to the run and have not ended.
+    /// All processes of the run that have not ended.
     fn find_orphans(markers: &RunMarkers) -> Vec<ProcessStat> {
         let this = rustix::process::getpid();
         let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -129,7 +127,8 @@ mod system {
         })
     }
 
-    /// Whoever was just forked by this process has our ends of the pipes until it executes its program.
+    /// Only writers count: a process just forked by this one has our reading ends until it executes
+    /// its program.
     fn is_open_for_writing(fdinfo: &Path) -> bool {
         let info = std::fs::read_to_string(fdinfo).unwrap_or_default();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
@@ -137,7 +136,7 @@ mod system {
         flags.is_some_and(|flags| flags & 0o3 != 0)
     }
 
-    /// Signals a process if it still is the one that was seen.
+    /// Signals a process, if its id was not reused since it was seen.
     fn send_signal(process: &ProcessStat, signal: Signal) {
         let handle = rustix::process::pidfd_open(process.pid, PidfdFlags::empty());
         let is_same =
@@ -151,12 +150,12 @@ mod system {
     }
 }
 
-/// Without a list of processes nobody can be found.
+/// Without `/proc`, orphans cannot be found.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::time::Duration;
 
-    pub(super) fn end_all(_: &super::RunMarkers, _: Duration) -> Vec<i32> {
+    pub(super) fn kill_orphans(_: &super::RunMarkers, _: Duration) -> Vec<i32> {
         Vec::new()
     }
 }
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_a_whole_variable() {
+    fn mark_must_match_a_whole_variable() {
         let has_mark = |text: &str| has_run_mark(text.as_bytes(), "1-2");
         assert!(has_mark("A=b\0PLANWRIGHT_SUPERVISED=1-2\0"));
         assert!(!has_mark("A=b\0PLANWRIGHT_SUPERVISED=1-23\0"));

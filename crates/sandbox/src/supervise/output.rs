@@ -1,5 +1,5 @@
-//! What a supervised program writes. Reading it ends with the run, even if a process that got away still
-//! holds the other end.
+//! The output of a supervised program. Reading ends with the run, even if an escaped process still
+//! holds the pipe open.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// One of the outputs of a program, to be read to its end.
+/// Standard output or standard error of a program, to be read to its end.
 #[derive(Debug)]
 pub struct ProgramOutput {
     pipe: OwnedFd,
-    /// At its end once the run is over.
+    /// Reports end of file once the run is over.
     run_end: Arc<UnixStream>,
 }
 
@@ -38,7 +38,7 @@ impl Read for ProgramOutput {
                 Err(error) => return Err(error.into()),
             }
         };
-        // What was written before the run was over is read; what somebody writes later is not waited for.
+        // What was written before the end of the run is read. Later writes are not waited for.
         match is_readable {
             true => Ok(rustix::io::read(&self.pipe, buffer)?),
             false => Ok(0),

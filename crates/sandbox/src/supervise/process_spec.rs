@@ -1,43 +1,40 @@
-//! What is to be run, with everything it gets. What is not said here, the program does not have.
+//! Describes a program to run. The program gets nothing that is not in the spec.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// A program to be run, with everything it gets.
+/// A program to run, with everything it gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessSpec {
-    /// Its words. The first is looked up on the `PATH` in `environment`.
+    /// Program and arguments. The program is looked up in the `PATH` of `environment`.
     pub command: Vec<OsString>,
-    /// Where it runs.
+    /// The working directory.
     pub directory: PathBuf,
-    /// The whole of its environment: nothing else is inherited.
+    /// The whole environment; nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
-    /// A file that it gets as standard input; otherwise it gets `/dev/null`.
+    /// The file for standard input; `/dev/null` if none.
     pub input: Option<PathBuf>,
-    /// What it can reach.
     pub confinement: Confinement,
-    /// Files that are held locked (shared) until it and all its descendants are gone. They are made
-    /// where they are missing.
+    /// Files that stay locked (shared) until the program and all its descendants are gone. Missing
+    /// files are created.
     pub locks: Vec<PathBuf>,
 }
 
-/// Whether a program is kept from what it was not given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confinement {
-    /// It can do what the user can.
+    /// The program can do whatever the user can.
     Off,
-    /// As far as the system can; the ending says how far that was.
+    /// As far as the system supports it. [`super::RunEnding`] says how far that was.
     WherePossible(ReachablePaths),
-    /// Reading and writing are confined, or it is not started.
+    /// If file access cannot be confined, the program is not started.
     Required(ReachablePaths),
 }
 
-/// What a confined program can reach besides the system's own files. Paths that are not there are
-/// skipped.
+/// Paths that a confined program may access besides the system's own. Missing paths are skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReachablePaths {
-    /// Files and directories it may write, read and execute, with everything below them.
+    /// May be read, written and executed, with everything below.
     pub writable: Vec<PathBuf>,
-    /// Files and directories it may read and execute, with everything below them.
+    /// May be read and executed, with everything below.
     pub readable: Vec<PathBuf>,
 }

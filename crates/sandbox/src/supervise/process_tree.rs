@@ -1,7 +1,7 @@
-//! A program and everything it started, and how to end all of them.
+//! A program with all its descendants, and how to kill all of them.
 //!
-//! Whoever loses its parent falls back to this process, so that nobody gets away by starting a session
-//! of its own or by forking twice. As long as we have children, somebody is left.
+//! Orphans are re-parented to this process, so that no process escapes by starting its own session
+//! or by forking twice. While this process has children, the tree is not gone.
 
 #[cfg(target_os = "linux")]
 pub(super) use system::ProcessStat;
@@ -15,38 +15,37 @@ mod system {
 
     use rustix::process::{Pid, PidfdFlags, Signal};
 
-    /// How often it is looked for somebody who is not stopped yet, before those who are get killed.
+    /// How often to look for processes that are not stopped yet, before killing.
     const MAX_STOP_PASSES: usize = 64;
 
-    /// A program and everything it started.
     pub(in super::super) struct ProcessTree {
         root_pid: Pid,
     }
 
-    /// A process, as the system describes it.
+    /// A process, as in `/proc/PID/stat`.
     pub(in super::super) struct ProcessStat {
         pub pid: Pid,
         pub parent_pid: i32,
         group_id: i32,
-        /// It only waits to be asked how it ended.
+        /// A zombie: it only waits to be reaped.
         pub has_ended: bool,
-        /// Tells it from an earlier process with the same number.
+        /// Distinguishes it from an earlier process with the same id.
         pub start_time: u64,
     }
 
     impl ProcessTree {
-        /// Makes this process the one that orphans fall back to.
+        /// Makes orphaned descendants children of this process.
         pub fn adopt_orphans() -> io::Result<()> {
             let this = rustix::process::getpid();
             Ok(rustix::process::set_child_subreaper(Some(this))?)
         }
 
-        /// The family of a child of this process.
+        /// The tree below a child of this process.
         pub fn rooted_at(root_pid: Pid) -> Self {
             Self { root_pid }
         }
 
-        /// Asks the program and those it kept in its group.
+        /// Sends SIGTERM to the program and the processes in its group.
         pub fn request_termination(&self) {
             let program = self.root_pid.as_raw_nonzero().get();
             let asked = visit_descendants(|process, known| {
@@ -59,7 +58,7 @@ mod system {
             }
         }
 
-        /// Kills everybody who is there. They are stopped first: who is stopped starts nobody else.
+        /// Kills all descendants. Stops them first, because a stopped process cannot fork.
         pub fn kill_all(&self) {
             let mut stopped = HashSet::new();
             for _ in 0..MAX_STOP_PASSES {
@@ -76,18 +75,18 @@ mod system {
             if visit_descendants(|process, known| send_signal(process, known, Signal::KILL))
                 .is_err()
             {
-                // Without a list of processes this is as far as one gets.
+                // Without `/proc`, only the group can be reached.
                 let _ = rustix::process::kill_process_group(self.root_pid, Signal::KILL);
             }
         }
 
-        /// Kills those who do not fall back to this process: here, nobody.
+        /// Kills processes that are not re-parented to this process. On Linux there are none.
         pub fn kill_escaped(&self) {}
     }
 
     /// Visits all descendants of this process, each as soon as it is seen: a process that forks and
-    /// ends again and again is not there for long.
-    fn visit_descendants(mut see: impl FnMut(&ProcessStat, &HashSet<i32>)) -> io::Result<()> {
+    /// exits repeatedly does not exist for long.
+    fn visit_descendants(mut visit: impl FnMut(&ProcessStat, &HashSet<i32>)) -> io::Result<()> {
         let mut known = HashSet::from([rustix::process::getpid().as_raw_nonzero().get()]);
         let mut unrelated = Vec::new();
         for entry in std::fs::read_dir("/proc")?.flatten() {
@@ -98,19 +97,19 @@ mod system {
             };
             if known.contains(&process.parent_pid) {
                 known.insert(process.pid.as_raw_nonzero().get());
-                see(&process, &known);
+                visit(&process, &known);
             } else {
                 unrelated.push(process);
             }
         }
-        // Numbers start over, so that a child may come before its parent.
+        // Process ids wrap around, so a child may be listed before its parent.
         loop {
             let before = known.len();
             unrelated.retain(|process| {
                 let related = known.contains(&process.parent_pid);
                 if related {
                     known.insert(process.pid.as_raw_nonzero().get());
-                    see(process, &known);
+                    visit(process, &known);
                 }
                 !related
             });
@@ -120,13 +119,13 @@ mod system {
         }
     }
 
-    /// Signals a process if it still is the one that was seen: a number may have been given to somebody
-    /// else meanwhile, but a handle stays with the process it was opened for.
+    /// Signals a process if it is still a descendant. Its id may have been reused, but a pidfd
+    /// stays with the process it was opened for.
     fn send_signal(process: &ProcessStat, known: &HashSet<i32>, signal: Signal) {
         let handle = rustix::process::pidfd_open(process.pid, PidfdFlags::empty());
         let related =
             ProcessStat::read(process.pid).is_some_and(|now| known.contains(&now.parent_pid));
-        // Who cannot be signalled is gone, or is not ours to signal: then it is waited for.
+        // A process that cannot be signalled is gone, or runs as another user and is waited for.
         let _ = match handle {
             _ if !related => Ok(()),
             Ok(handle) => rustix::process::pidfd_send_signal(handle, signal),
@@ -142,7 +141,7 @@ mod system {
             Self::parse(pid, &String::from_utf8_lossy(&stat))
         }
 
-        /// The name may contain anything, but what follows contains no parenthesis.
+        /// The name may contain anything, but nothing after it contains a parenthesis.
         fn parse(pid: Pid, stat: &str) -> Option<Self> {
             let (_, rest) = stat.rsplit_once(')')?;
             let mut words = rest.split_ascii_whitespace();
@@ -165,7 +164,7 @@ mod system {
         use super::*;
 
         #[test]
-        fn a_process_may_be_called_anything() {
+        fn process_name_may_contain_anything() {
             let process = Pid::from_raw(7).unwrap();
             let stat = "7 (a) S 1 2 (b)) R 41 42 43 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0";
             let parsed = ProcessStat::parse(process, stat).unwrap();
@@ -187,36 +186,36 @@ mod system {
 
     use rustix::process::{Pid, Signal};
 
-    /// A program and those it kept in its group: here nobody falls back to us, and whoever starts a
-    /// session of its own gets away.
-    pub(in super::super) struct Family {
+    /// A program and its process group. Orphans are not re-parented here, and a process that starts
+    /// its own session escapes.
+    pub(in super::super) struct ProcessTree {
         program: Pid,
     }
 
     impl ProcessTree {
-        /// Not possible here.
+        /// Not available on this system.
         pub fn adopt_orphans() -> io::Result<()> {
             Ok(())
         }
 
-        /// The family of a child of this process.
-        pub fn of(program: Pid) -> Self {
+        /// The group of a child of this process.
+        pub fn rooted_at(program: Pid) -> Self {
             Self { program }
         }
 
-        /// Asks the group.
-        pub fn ask_to_end(&self) {
+        /// Sends SIGTERM to the group.
+        pub fn request_termination(&self) {
             let _ = rustix::process::kill_process_group(self.program, Signal::TERM);
         }
 
         /// Kills the group.
-        pub fn kill(&self) {
+        pub fn kill_all(&self) {
             let _ = rustix::process::kill_process_group(self.program, Signal::KILL);
         }
 
-        /// Kills those who do not fall back to this process.
-        pub fn kill_who_gets_away(&self) {
-            self.kill();
+        /// Kills processes in the group that outlived the program.
+        pub fn kill_escaped(&self) {
+            self.kill_all();
         }
     }
 }

@@ -4,24 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The end of a run. Nothing of it is left.
+/// The end of a run. All its processes are gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnding {
-    /// How.
     pub ended: ProgramExit,
-    /// How far it was confined.
     pub isolation: IsolationLevel,
 }
 
-/// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramExit {
-    /// By itself, with this exit code.
     Code(i32),
-    /// By a signal.
     Signal(i32),
-    /// It never ran, and this is why.
+    /// The reason why it could not be started.
     NotStarted(String),
 }
 
@@ -35,34 +30,33 @@ impl fmt::Display for ProgramExit {
     }
 }
 
-/// How far a program was kept from what it was not given.
+/// How far a program was confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationLevel {
-    /// Nobody asked for it.
+    /// Not requested.
     Off,
-    /// The system does not offer it.
+    /// Not supported by the system.
     Unavailable,
-    /// Reading is confined; files elsewhere cannot be written but can be emptied.
+    /// Reading is confined. Other files cannot be written, but they can be truncated.
     Partly {
-        /// The version of Landlock that was found.
+        /// The kernel's Landlock version.
         abi: u32,
     },
     /// Reading and writing are confined.
     Confined {
-        /// The version of Landlock that was found.
+        /// The kernel's Landlock version.
         abi: u32,
     },
 }
 
 impl IsolationLevel {
-    /// The first version that also keeps files from being emptied.
+    /// The first Landlock version that also prevents truncating files.
     const MIN_ABI_FOR_FILES: u32 = 3;
 
-    /// The first version that also keeps signals and abstract sockets inside.
+    /// The first Landlock version that also confines signals and abstract sockets.
     const MIN_ABI_FOR_SIGNALS: u32 = 6;
 
-    /// With this version of Landlock in force.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "only Linux has Landlock")
@@ -80,7 +74,7 @@ impl IsolationLevel {
         matches!(self, Self::Confined { .. })
     }
 
-    /// Can it signal only processes of its own?
+    /// Can it signal only its own processes?
     pub fn confines_signals(self) -> bool {
         matches!(self, Self::Confined { abi } if abi >= Self::MIN_ABI_FOR_SIGNALS)
     }
@@ -93,12 +87,12 @@ impl fmt::Display for IsolationLevel {
             Self::Unavailable => f.write_str("not confined: this system has no Landlock"),
             Self::Partly { abi } => write!(
                 f,
-                "partly confined (Landlock {abi}: files elsewhere can be emptied)"
+                "partly confined (Landlock {abi}: files elsewhere can be truncated)"
             ),
             Self::Confined { .. } if self.confines_signals() => f.write_str("confined (Landlock)"),
             Self::Confined { abi } => write!(
                 f,
-                "confined (Landlock {abi}: files are, signals reach other processes)"
+                "confined (Landlock {abi}: file access only, signals can reach other processes)"
             ),
         }
     }

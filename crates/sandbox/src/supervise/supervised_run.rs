@@ -19,42 +19,40 @@ use super::run_ending::{IsolationLevel, RunEnding};
 use crate::SandboxError;
 use crate::error::FileErrorContext;
 
-/// How long a supervising process may take to listen.
+/// How long a supervising process may take to read a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts programs under supervision.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
     command: Vec<OsString>,
     idle_slot: Option<IdleSlot>,
 }
 
-/// A supervising process that waits for its errand: whoever starts many programs does not have each of
-/// them wait for two processes to start first. It goes when its owner goes, like any other.
+/// A supervising process that waits for a spec, so that the next program starts without waiting for
+/// two processes to start. It ends with its owner.
 type IdleSlot = Arc<Mutex<Option<SupervisedRun>>>;
 
-/// A program that runs under supervision. Dropping it ends the program and everything it started.
+/// A program that runs under supervision. Dropping it kills the program and everything it started.
 #[derive(Debug)]
 pub struct SupervisedRun {
     process: Child,
     control_socket: Arc<UnixStream>,
     output: Option<(ProgramOutput, ProgramOutput)>,
-    /// What readers of the output see the end of once the run is over.
+    /// Closed when the run is over, which ends the readers of the output.
     run_end: UnixStream,
     markers: RunMarkers,
-    /// Whoever makes the next one ready once this one runs: before that it would only be in its way.
+    /// Starts the next idle process once this program runs; earlier it would only compete with it.
     prepares_next: Option<Supervisor>,
 }
 
-/// Ends a program that somebody else waits for.
+/// Stops a program that another thread waits for.
 #[derive(Debug, Clone)]
 pub struct RunStopper {
     control_socket: Arc<UnixStream>,
 }
 
 impl Supervisor {
-    /// With the words that start [`supervise`](super::supervise): a program by its absolute path, and
-    /// what has to be said to it.
+    /// `command` starts [`run_supervisor`](super::run_supervisor): an absolute path and arguments.
     pub fn new(command: Vec<OsString>) -> Self {
         Self {
             command,
@@ -62,26 +60,27 @@ impl Supervisor {
         }
     }
 
-    /// Keeps one supervising process waiting, from the first program that runs on.
+    /// Keeps one idle supervising process ready, from the first program on.
     #[must_use]
     pub fn with_idle_process(mut self) -> Self {
         self.idle_slot = Some(IdleSlot::default());
         self
     }
 
-    /// Starts a program. That it is missing is told by its ending; an error here means that it could
-    /// not even be tried.
+    /// Starts a program. If the program itself cannot be started, [`SupervisedRun::wait`] reports
+    /// that. An error here means that supervision failed.
     pub fn start_program(&self, spec: &ProcessSpec) -> Result<SupervisedRun, SandboxError> {
-        // One that ended while it waited has taken nothing on yet.
+        // An idle process may have ended while it waited. Then nothing was started yet, and a new
+        // one is used.
         let idle = self.take_idle_process();
-        let given = idle.map(|waiting| (waiting.send_process_spec(spec), waiting));
-        let mut running = match given {
+        let sent = idle.map(|waiting| (waiting.send_process_spec(spec), waiting));
+        let mut running = match sent {
             Some((Ok(()), running)) => running,
             Some((Err(_), _)) | None => {
                 let running = self.spawn_idle_process()?;
                 running
                     .send_process_spec(spec)
-                    .while_being("given its errand", self.program_path())?;
+                    .while_being("sent its process spec", self.program_path())?;
                 running
             }
         };
@@ -94,19 +93,18 @@ impl Supervisor {
         Path::new(program.map(OsString::as_os_str).unwrap_or_default())
     }
 
-    /// A supervising process that has no errand yet.
     fn spawn_idle_process(&self) -> Result<SupervisedRun, SandboxError> {
         let program = self.program_path();
-        let (control_socket, theirs) = UnixStream::pair().while_being("started", program)?;
+        let (control_socket, child_socket) = UnixStream::pair().while_being("started", program)?;
         let words = self.command.iter().skip(1);
         let mut process =
-            spawn_supervisor(program, words, theirs).while_being("started", program)?;
-        let (run_end, ends) = UnixStream::pair().while_being("started", program)?;
-        let ends = Arc::new(ends);
+            spawn_supervisor(program, words, child_socket).while_being("started", program)?;
+        let (run_end, reader_end) = UnixStream::pair().while_being("started", program)?;
+        let reader_end = Arc::new(reader_end);
         let pipes = process.stdout.take().zip(process.stderr.take());
         let pipes = pipes.map(|(output, errors)| (OwnedFd::from(output), OwnedFd::from(errors)));
         let markers = RunMarkers {
-            // No two that live have the same number.
+            // Both processes run, so no other run has the same mark.
             mark: format!("{}-{}", std::process::id(), process.id()),
             pipes: pipes
                 .iter()
@@ -116,8 +114,8 @@ impl Supervisor {
         };
         let output = pipes.map(|(output, errors)| {
             (
-                ProgramOutput::new(output, &ends),
-                ProgramOutput::new(errors, &ends),
+                ProgramOutput::new(output, &reader_end),
+                ProgramOutput::new(errors, &reader_end),
             )
         });
         Ok(SupervisedRun {
@@ -131,44 +129,43 @@ impl Supervisor {
     }
 
     fn take_idle_process(&self) -> Option<SupervisedRun> {
-        let ready = self.idle_slot.as_ref()?;
-        let mut waiting = lock_ignoring_poison(ready).take()?;
+        let slot = self.idle_slot.as_ref()?;
+        let mut waiting = lock_ignoring_poison(slot).take()?;
         matches!(waiting.process.try_wait(), Ok(None)).then_some(waiting)
     }
 
-    /// That it cannot be started now is told to whoever needs it.
+    /// Ignores errors: the next program then starts its own supervising process and reports them.
     fn prepare_idle_process(&self) {
-        let Some(ready) = &self.idle_slot else {
+        let Some(slot) = &self.idle_slot else {
             return;
         };
-        let mut ready = lock_ignoring_poison(ready);
-        if ready.is_none() {
-            *ready = self.spawn_idle_process().ok();
+        let mut slot = lock_ignoring_poison(slot);
+        if slot.is_none() {
+            *slot = self.spawn_idle_process().ok();
         }
     }
 }
 
 impl SupervisedRun {
-    /// What the program says, on standard output and standard error; once. Both end when nothing of the program is
-    /// left, and at the latest when [`wait`](Self::wait) returns.
+    /// Standard output and standard error; `None` if taken before. Both end when the program and
+    /// its descendants are gone, at the latest when [`wait`](Self::wait) returns.
     pub fn take_output(&mut self) -> Option<(ProgramOutput, ProgramOutput)> {
         self.output.take()
     }
 
-    /// Ends the program from elsewhere.
     pub fn stopper(&self) -> RunStopper {
         RunStopper {
             control_socket: Arc::clone(&self.control_socket),
         }
     }
 
-    /// Waits until the program ended and all its descendants are gone. Output that nobody took is
-    /// thrown away.
+    /// Waits until the program and all its descendants are gone. Discards output that was not
+    /// taken.
     pub fn wait(self) -> Result<RunEnding, SandboxError> {
         self.wait_reporting_start(|_| {})
     }
 
-    /// As [`wait`](Self::wait), telling once that the program runs and how far it is confined.
+    /// Like [`wait`](Self::wait), and calls `on_start` once the program runs, with its isolation.
     pub fn wait_reporting_start(
         mut self,
         on_start: impl FnOnce(IsolationLevel),
@@ -194,24 +191,24 @@ impl SupervisedRun {
                     continue;
                 }
                 Ok(Some(SupervisorReply::Ended(ending))) => return Ok(ending),
-                Ok(None) => "it is gone".to_owned(),
+                Ok(None) => "it ended unexpectedly".to_owned(),
                 Err(error) => error.to_string(),
             };
             return Err(self.kill_unsupervised(why));
         }
     }
 
-    /// The supervising process was killed, or is of no use: whatever is left of the program is ended from here.
+    /// The supervising process was killed or failed: kills what is left of the program from here.
     fn kill_unsupervised(&mut self, mut why: String) -> SandboxError {
-        // It may still be there, and would start or adopt somebody.
+        // It may still run, and would start or adopt processes.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let left = orphans::kill_orphans(&self.markers);
-        if !left.is_empty() {
-            let left: Vec<String> = left.iter().map(i32::to_string).collect();
+        let remaining = orphans::kill_orphans(&self.markers);
+        if !remaining.is_empty() {
+            let remaining: Vec<String> = remaining.iter().map(i32::to_string).collect();
             why.push_str(&format!(
-                "; of the program, these processes still run: {}",
-                left.join(", ")
+                "; these processes of the program are still running: {}",
+                remaining.join(", ")
             ));
         }
         SandboxError::SupervisorFailed { why }
@@ -237,7 +234,7 @@ impl SupervisedRun {
 
 impl Drop for SupervisedRun {
     fn drop(&mut self) {
-        // For the supervising process we are gone, whoever else still holds the socket.
+        // Tells the supervising process to stop, even if a stopper still holds the socket.
         let _ = self.control_socket.shutdown(Shutdown::Both);
         let _ = self.process.wait();
         let _ = self.run_end.shutdown(Shutdown::Both);
@@ -245,15 +242,15 @@ impl Drop for SupervisedRun {
 }
 
 impl RunStopper {
-    /// Asks the program to end. What is left of it after a short grace is killed. That it has ended
-    /// already is fine.
+    /// Sends SIGTERM to the program, and SIGKILL after a short grace period. Does nothing if it has
+    /// ended.
     pub fn stop(&self) {
         let _ = (&*self.control_socket).write_all(messages::STOP_MESSAGE);
     }
 }
 
-/// It has a process group of its own, so that an interrupt from the terminal does not end it: it is
-/// for the worker to say when everything has to end.
+/// Starts the supervising process in its own process group, so that an interrupt from the terminal
+/// does not kill it. The worker decides when everything ends.
 #[expect(
     clippy::disallowed_methods,
     reason = "all child processes belong to this crate"

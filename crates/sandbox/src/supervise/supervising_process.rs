@@ -1,9 +1,10 @@
-//! The supervising process: starts the last stage, and stays until nothing of the program is left.
+//! The supervising process: starts the launcher and stays until the program and its descendants are
+//! gone.
 //!
-//! Threads tell the main one what happens: that the worker wants an end or is gone, that somebody sent
-//! a signal, that a child ended, and what the last stage said. The main thread starts the last stage and does not end
-//! before a program that runs, because the system takes the end of the starting thread for the end of the parent. If the
-//! worker goes while the last stage only waits, that is how the last stage is ended.
+//! Threads report events to the main thread: stop requests, a closed worker socket, signals, exited
+//! children and the launcher's messages. The main thread starts the launcher and must outlive the
+//! program, because Linux sends the parent-death signal when the thread that forked ends. If the
+//! worker goes away while the launcher is idle, that signal ends the launcher.
 
 use std::io::{self, BufReader, Write};
 use std::net::Shutdown;
@@ -24,35 +25,33 @@ use super::process_tree::ProcessTree;
 use super::run_ending::{IsolationLevel, ProgramExit, RunEnding};
 use super::{LAUNCHER_FLAG, MISUSE_EXIT_CODE};
 
-/// How long a program may take to end once it is asked to.
+/// How long a program may take to exit after SIGTERM.
 const TERMINATION_GRACE: Duration = Duration::from_millis(500);
 
-/// How long is waited at least, and at most, for the killed to be gone.
+/// The shortest and the longest delay between kill attempts.
 const KILL_RETRY_DELAYS: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(250));
 
-/// The longest word of a worker after its errand.
+/// The longest message of a worker after its process spec.
 const MAX_WORD_BYTES: u64 = 64;
 
 enum SupervisionEvent {
-    /// The program shall end.
     StopRequested,
-    /// The worker is gone, or somebody wants the supervising process to end.
+    /// The worker is gone, or this process was asked to end.
     WorkerGone,
-    /// The program ended.
     ProgramEnded(WaitStatus),
-    /// There are no children any more, and so no descendants.
+    /// No children are left, and so no descendants.
     AllGone,
 }
 
-/// What the last stage said.
+/// What the launcher reported.
 #[derive(Default)]
 struct LaunchReport {
     isolation: Option<IsolationLevel>,
     not_started: Option<String>,
 }
 
-/// Supervises the errand that comes over the socket on standard input.
+/// Supervises the program whose spec comes over the socket on standard input.
 pub(super) fn run_supervising_process() -> ExitCode {
     let Ok(worker_socket) = messages::open_stdin_socket() else {
         return ExitCode::from(MISUSE_EXIT_CODE);
@@ -61,28 +60,29 @@ pub(super) fn run_supervising_process() -> ExitCode {
         ended: ProgramExit::NotStarted(why),
         isolation: IsolationLevel::Off,
     });
-    // A worker that is gone needs no answer.
+    // A worker that is gone needs no reply.
     let _ = messages::send_message(&worker_socket, &SupervisorReply::Ended(ending));
     ExitCode::SUCCESS
 }
 
-/// The last stage is started before there is anything to do, so that whoever waits with an errand waits
-/// for neither of the two to start.
+/// Starts the launcher before the spec arrives, so that a waiting worker need not wait for either
+/// process to start.
 fn supervise_program(worker_socket: &UnixStream) -> Result<RunEnding, String> {
     let unsupervised = |error: io::Error| format!("it cannot be supervised: {error}");
     ProcessTree::adopt_orphans().map_err(unsupervised)?;
     let (mut program, mut socket) = start_launcher().map_err(unsupervised)?;
 
-    let unreadable = |error: io::Error| format!("its errand cannot be read: {error}");
-    let worker = || worker_socket.try_clone().map_err(unreadable);
-    let mut reader = BufReader::new(worker()?);
+    let unreadable = |error: io::Error| format!("its process spec cannot be read: {error}");
+    let clone_worker_socket = || worker_socket.try_clone().map_err(unreadable);
+    let mut reader = BufReader::new(clone_worker_socket()?);
     let line =
         messages::read_limited_line(&mut reader, messages::MAX_SPEC_BYTES).map_err(unreadable)?;
     let line = line.unwrap_or_default();
     let spec: ProcessSpecMessage = messages::decode_message(&line).map_err(unreadable)?;
     let spec = spec.into_spec();
     if has_ended(program) {
-        // It waited, perhaps for hours; whatever ended it ended nothing that had begun.
+        // It may have waited for hours and been killed. No program was started yet, so start
+        // another one.
         (program, socket) = start_launcher().map_err(unsupervised)?;
     }
 
@@ -92,7 +92,7 @@ fn supervise_program(worker_socket: &UnixStream) -> Result<RunEnding, String> {
         .map_err(|error| error.to_string())?;
     let (events, receiver) = channel();
     listen_to_signals(events.clone()).map_err(unsupervised)?;
-    let launch_report = talk_to_launcher(socket, line, worker()?);
+    let launch_report = talk_to_launcher(socket, line, clone_worker_socket()?);
     listen_to_worker(reader, events.clone());
     reap_children(program, events);
     let status = wait_until_all_gone(&ProcessTree::rooted_at(program), &receiver);
@@ -108,18 +108,18 @@ fn supervise_program(worker_socket: &UnixStream) -> Result<RunEnding, String> {
     reason = "all child processes belong to this crate"
 )]
 fn start_launcher() -> io::Result<(Pid, UnixStream)> {
-    let (socket, theirs) = UnixStream::pair()?;
+    let (socket, launcher_socket) = UnixStream::pair()?;
     let mut words = std::env::args_os();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let child = Command::new(program)
         .args(words)
         .args([LAUNCHER_FLAG, &std::process::id().to_string()])
         .env_clear()
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(launcher_socket))
         .spawn()?;
-    let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| io::Error::other("the process has no number"))?;
-    Ok((number, socket))
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("the process id is invalid"))?;
+    Ok((pid, socket))
 }
 
 fn has_ended(child: Pid) -> bool {
@@ -136,12 +136,12 @@ fn listen_to_worker(mut reader: BufReader<UnixStream>, events: Sender<Supervisio
                 return;
             }
         }
-        // Nobody listens any more if everything has ended.
+        // Sending fails if everything has ended.
         let _ = events.send(SupervisionEvent::WorkerGone);
     });
 }
 
-/// Whoever ends this process with one of these ends everything: what it supervises would get away.
+/// On these signals, kills the program as well; otherwise it would go on unsupervised.
 fn listen_to_signals(events: Sender<SupervisionEvent>) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
     std::thread::spawn(move || {
@@ -169,13 +169,13 @@ fn reap_children(program: Pid, events: Sender<SupervisionEvent>) {
 
 fn talk_to_launcher(
     mut socket: UnixStream,
-    errand: Vec<u8>,
+    spec_line: Vec<u8>,
     worker: UnixStream,
 ) -> JoinHandle<LaunchReport> {
     std::thread::spawn(move || {
         let mut report = LaunchReport::default();
-        // That it does not listen is told by how it ended.
-        let _ = socket.write_all(&errand);
+        // If it does not read, its exit status tells why.
+        let _ = socket.write_all(&spec_line);
         let _ = socket.shutdown(Shutdown::Write);
         let mut reader = BufReader::new(socket);
         while let Ok(Some(line)) =
@@ -188,14 +188,14 @@ fn talk_to_launcher(
             }
         }
         if let (Some(isolation), None) = (report.isolation, &report.not_started) {
-            // A worker that is gone is noticed elsewhere.
+            // A worker that is gone is noticed by another thread.
             let _ = messages::send_message(&worker, &SupervisorReply::Began(isolation));
         }
         report
     })
 }
 
-/// Returns once nobody is left, with how the program itself ended.
+/// Returns once no process is left, with the exit status of the program itself.
 fn wait_until_all_gone(
     tree: &ProcessTree,
     receiver: &Receiver<SupervisionEvent>,
@@ -222,7 +222,7 @@ fn wait_until_all_gone(
             Ok(SupervisionEvent::WorkerGone) | Err(_) => break,
         }
     }
-    // Whoever is left now was left behind.
+    // Everything that is left now was left behind, or must end.
     let mut retry_delay = KILL_RETRY_DELAYS.0;
     loop {
         match receiver.recv_timeout(retry_delay) {
@@ -244,7 +244,7 @@ fn make_run_ending(status: Option<WaitStatus>, report: LaunchReport) -> RunEndin
         (Some(why), _, _) => ProgramExit::NotStarted(why),
         (None, Some(signal), _) => ProgramExit::Signal(signal),
         (None, None, Some(code)) if report.isolation.is_some() => ProgramExit::Code(code),
-        (None, None, _) => ProgramExit::NotStarted("its last stage said nothing".to_owned()),
+        (None, None, _) => ProgramExit::NotStarted("the launcher reported nothing".to_owned()),
     };
     RunEnding {
         ended,

@@ -1,4 +1,5 @@
-//! What an agent left in the repository of its sandbox is kept when the sandbox goes.
+//! Refs and objects that an agent left in its sandbox's repository are kept when the sandbox is
+//! removed.
 
 use std::path::Path;
 
@@ -9,12 +10,12 @@ use planwright_sandbox::{KeptAgentRefs, Sandbox};
 use crate::fixture::{SandboxFixture, run_git, test_plan_id, write_file};
 
 impl SandboxFixture {
-    /// Cleans up as the engine does, and says what was kept of the agent's own refs.
+    /// Cleans up like the engine, and returns what was kept of the agent's refs.
     fn clean_up_plan(&self, has_landed: bool) -> KeptAgentRefs {
         let key = self.sandbox_key(test_plan_id(1));
         let kept = self.sandboxes.rescue_agent_refs(&key, has_landed).unwrap();
         let again = self.sandboxes.rescue_agent_refs(&key, has_landed).unwrap();
-        assert_eq!(kept, again, "repeating it gives the same");
+        assert_eq!(kept, again, "a second call returns the same");
         self.sandboxes
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap();
@@ -24,7 +25,7 @@ impl SandboxFixture {
         kept
     }
 
-    /// The text of a file under a ref of the agent's.
+    /// Reads a file under one of the agent's kept refs.
     fn read_kept_file(&self, name: &str, file: &str) -> String {
         self.run_git(&["show", &format!("{}:{file}", self.kept_ref(name))])
     }
@@ -108,11 +109,11 @@ fn branches_tags_stashes_and_a_detached_head_are_kept() {
 }
 
 #[test]
-fn a_plan_that_landed_leaves_only_what_is_not_in_it() {
-    for with_more in [false, true] {
+fn landed_plan_keeps_only_refs_that_did_not_land() {
+    for has_other_refs in [false, true] {
         let fixture = SandboxFixture::new();
         let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
-        if with_more {
+        if has_other_refs {
             run_git(&sandbox.path, &["switch", "-q", "-c", "aside"]);
             commit_file(&sandbox, "aside.txt");
             run_git(&sandbox.path, &["switch", "-q", "main"]);
@@ -136,7 +137,7 @@ fn a_plan_that_landed_leaves_only_what_is_not_in_it() {
             .unwrap();
         fixture.clean_up_plan(true);
         let names = fixture.list_rescue_refs();
-        if with_more {
+        if has_other_refs {
             assert_eq!(
                 names,
                 [fixture.kept_ref("heads/aside"), fixture.kept_ref("stash")]
@@ -152,7 +153,7 @@ fn a_plan_that_landed_leaves_only_what_is_not_in_it() {
 }
 
 #[test]
-fn a_sandbox_in_which_a_person_looked_around_keeps_its_refs() {
+fn refs_are_kept_after_a_person_opened_the_sandbox() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     run_git(&sandbox.path, &["switch", "-q", "-c", "try"]);
@@ -178,10 +179,10 @@ fn a_sandbox_in_which_a_person_looked_around_keeps_its_refs() {
     );
 }
 
-/// Whatever an agent did to its repository: the good refs are kept, nothing of others' gets in, and the rest stays as
-/// it is, where no git takes it for a repository.
+/// Whatever an agent did to its repository, the valid refs are kept and no foreign objects get in.
+/// The rest is kept as files that git does not accept as a repository.
 #[test]
-fn a_hostile_repository_is_cleaned_up_and_nothing_is_lost() {
+fn hostile_repository_is_cleaned_up_without_losing_work() {
     let fixture = SandboxFixture::new();
     let secret = fixture.directory.path().join("secret");
     std::fs::create_dir(&secret).unwrap();
@@ -195,7 +196,7 @@ fn a_hostile_repository_is_cleaned_up_and_nothing_is_lost() {
     run_git(&sandbox.path, &["switch", "-q", "-c", "good"]);
     commit_file(&sandbox, "good.txt");
     let dot_git = sandbox.path.join(".git");
-    // A tree with an entry that no checkout may follow.
+    // A tree with an entry that must not be checked out.
     let blob = run_git(&sandbox.path, &["hash-object", "-w", "good.txt"]);
     let tree = format!("printf '100644 blob {blob}\\t.git\\n' | git mktree");
     let tree = run_shell(&sandbox.path, &tree);
@@ -229,22 +230,22 @@ fn a_hostile_repository_is_cleaned_up_and_nothing_is_lost() {
     std::fs::write(dot_git.join("config"), config).unwrap();
 
     let kept = fixture.clean_up_plan(false);
-    assert!(!mark.exists(), "configuration of the agent's was run");
+    assert!(!mark.exists(), "git ran the agent's configuration");
     assert_eq!(fixture.read_kept_file("heads/good", "good.txt"), "good.txt");
     assert!(!sandbox.path.exists());
     for absent in [&evil, &stolen] {
-        let there = std::process::Command::new("git")
+        let found = std::process::Command::new("git")
             .args(["cat-file", "-e", absent])
             .current_dir(fixture.path())
             .status();
-        assert!(!there.unwrap().success(), "{absent} got in");
+        assert!(!found.unwrap().success(), "{absent} got in");
     }
-    let [aside] = kept.raw_copies.as_slice() else {
+    let [raw_copy] = kept.raw_copies.as_slice() else {
         panic!("{kept:?}");
     };
-    let object = aside.join("0/objects").join(&evil[..2]).join(&evil[2..]);
-    assert!(object.exists(), "what did not pass is still there");
-    assert!(!aside.join("0/config").exists() && !aside.join("0/HEAD").exists());
+    let object = raw_copy.join("0/objects").join(&evil[..2]).join(&evil[2..]);
+    assert!(object.exists(), "objects that failed the check are kept");
+    assert!(!raw_copy.join("0/config").exists() && !raw_copy.join("0/HEAD").exists());
 }
 
 fn run_shell(directory: &Path, command: &str) -> String {
@@ -257,10 +258,10 @@ fn run_shell(directory: &Path, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Guards what a confined agent may read: a link that an earlier one put in the place of its repository leads to no
-/// objects that are borrowed.
+/// If an agent replaced its repository by a symlink, objects behind it must not become readable for
+/// the next agent.
 #[test]
-fn objects_behind_a_link_are_not_borrowed() {
+fn objects_behind_a_symlink_are_not_borrowed() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);

@@ -1,5 +1,5 @@
-//! Confined programs: what they cannot reach, what they still can, and what is said where the system
-//! confines nobody. Without Landlock only the last of it can be tried.
+//! Confined programs: what they cannot access, what they can, and what is reported on a system
+//! without Landlock. Without Landlock, only the last part runs.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::process_fixture::{
     ProcessFixture, ProgramResult, make_supervisor_without_landlock, run_program, run_program_with,
 };
 
-/// A stage with a secret beside the work, and a shelf to read from.
+/// A process fixture with a secret that is not reachable, and a readable directory.
 struct ConfinedFixture {
     processes: ProcessFixture,
 }
 
 impl ConfinedFixture {
-    /// Unless this system confines nobody.
+    /// `None` if this system cannot confine programs.
     fn new() -> Option<Self> {
         if kernel_has_landlock() {
             return Some(Self::without_landlock_check());
@@ -62,8 +62,8 @@ impl ConfinedFixture {
         run_program(&self.required_spec(script))
     }
 
-    /// The same script does what it says if it is not confined, so that it is confinement that keeps it
-    /// from it.
+    /// Runs the script confined, where it must fail, and unconfined, where it must succeed. So it
+    /// is confinement that makes it fail.
     fn assert_denied(&self, script: &str) {
         let ran = self.run_script(script);
         assert_ne!(
@@ -94,22 +94,22 @@ impl ConfinedFixture {
     }
 }
 
-/// Asked without our code, so that nothing is skipped because of a mistake in it.
+/// Checked without the code under test, so that a bug there does not skip the tests.
 #[cfg(target_os = "linux")]
 fn kernel_has_landlock() -> bool {
     use landlock::{CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
-    let strictly = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let scoped = strictly.scope(Scope::Signal);
+    let strict = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let scoped = strict.scope(Scope::Signal);
     scoped.and_then(Ruleset::create).is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn kernel_confines() -> bool {
+fn kernel_has_landlock() -> bool {
     false
 }
 
 #[test]
-fn what_was_not_given_cannot_be_read() {
+fn unlisted_paths_cannot_be_read() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -118,16 +118,16 @@ fn what_was_not_given_cannot_be_read() {
     fixture.assert_denied("ls ..");
     fixture.assert_denied("ln -s ../secret/key link.$$ && cat link.$$");
     fixture.assert_denied("ln ../secret/key hard.$$");
-    // Not through a process that can, either.
+    // Not through a process with access, either.
     fixture.assert_denied("cat /proc/$PPID/cwd/usr/../etc/passwd");
     fixture.assert_denied("exec 3</proc/$PPID/mem");
-    // Root could, were it not for what it gives up.
+    // Root could, if it did not give up capabilities.
     fixture.assert_denied(&format!("cat /proc/{}/environ", std::process::id()));
 }
 
-/// Every terminal of the user is in that directory, to be read as they type.
+/// All terminals of the user are in that directory, where their input could be read.
 #[test]
-fn terminals_of_others_are_out_of_reach() {
+fn other_terminals_cannot_be_accessed() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -136,14 +136,14 @@ fn terminals_of_others_are_out_of_reach() {
 }
 
 #[test]
-fn what_was_not_given_cannot_be_written() {
+fn unlisted_paths_cannot_be_written() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
     fixture.assert_denied("echo more >> ../secret/key");
     fixture.assert_denied("truncate -s 0 ../shelf/book && echo readable > ../shelf/book");
     if std::path::Path::new("/usr/bin/perl").exists() {
-        // Emptied by name, without being opened.
+        // Truncated by path, without opening it.
         fixture.assert_denied("perl -e 'exit !truncate(\"../secret/key\", 7)'");
     }
     fixture.assert_denied("touch ../shelf/new");
@@ -158,7 +158,7 @@ fn what_was_not_given_cannot_be_written() {
 }
 
 #[test]
-fn what_was_given_can_be_used() {
+fn listed_paths_can_be_used() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -179,7 +179,7 @@ fn what_was_given_can_be_used() {
 }
 
 #[test]
-fn the_input_may_lie_where_the_program_cannot_look() {
+fn input_file_may_be_unreadable_for_the_program() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -189,7 +189,7 @@ fn the_input_may_lie_where_the_program_cannot_look() {
 }
 
 #[test]
-fn the_supervisor_cannot_be_signalled() {
+fn supervisor_cannot_be_signalled() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -203,12 +203,12 @@ fn no_privileges_are_gained() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
-    let said = fixture.assert_allowed("grep NoNewPrivs /proc/self/status");
-    assert_eq!(said, "NoNewPrivs:\t1\n");
+    let output = fixture.assert_allowed("grep NoNewPrivs /proc/self/status");
+    assert_eq!(output, "NoNewPrivs:\t1\n");
 }
 
 #[test]
-fn a_program_out_of_reach_is_told() {
+fn unreadable_program_is_reported() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -219,13 +219,13 @@ fn a_program_out_of_reach_is_told() {
     let ended = run_program(&spec).ending.ended;
     let message = ended.to_string();
     assert!(
-        message.contains("it must lie where it may read"),
+        message.contains("a confined program must be in a readable path"),
         "{message}"
     );
 }
 
 #[test]
-fn every_run_says_how_it_was_confined() {
+fn every_run_reports_its_isolation() {
     let Some(fixture) = ConfinedFixture::new() else {
         return;
     };
@@ -236,7 +236,7 @@ fn every_run_says_how_it_was_confined() {
     assert_eq!(run_program(&spec).ending.isolation, detect_isolation());
     spec.confinement = Confinement::Off;
     assert_eq!(run_program(&spec).ending.isolation, IsolationLevel::Off);
-    // That it was asked about confined nobody here.
+    // Detecting the isolation level did not confine this process.
     assert_eq!(
         std::fs::read_to_string(fixture.path_of("secret/key")).unwrap(),
         "hidden\n"
@@ -244,7 +244,7 @@ fn every_run_says_how_it_was_confined() {
 }
 
 #[test]
-fn required_and_not_to_be_had_is_not_started() {
+fn program_is_not_started_if_required_isolation_is_unavailable() {
     let fixture = ConfinedFixture::without_landlock_check();
     let ran = run_program_with(
         &make_supervisor_without_landlock(),
@@ -262,7 +262,7 @@ fn required_and_not_to_be_had_is_not_started() {
 }
 
 #[test]
-fn where_possible_and_not_to_be_had_runs_and_says_so() {
+fn program_runs_if_optional_isolation_is_unavailable() {
     let fixture = ConfinedFixture::without_landlock_check();
     let mut spec = fixture.required_spec("cat ../secret/key");
     spec.confinement = Confinement::WherePossible(fixture.reachable_paths());

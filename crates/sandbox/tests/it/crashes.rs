@@ -1,4 +1,5 @@
-//! The crash matrix: killed after every step, or failing there, and then done again.
+//! The crash matrix: the process is killed, or fails, after every step, and the operation is
+//! repeated.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -6,62 +7,68 @@ use std::process::Command;
 
 use plan::Epoch;
 use planwright_sandbox::land::{LandAttempt, LandingMethod, LandingProposal, ProposalOutcome};
-use planwright_sandbox::{ObjectId, SandboxEntryMode, SandboxError, SandboxKey, Step, StepFaults};
+use planwright_sandbox::{ObjectId, SandboxEntryMode, SandboxError, SandboxKey, SandboxStep, StepFaults};
 
 use crate::fixture::{SandboxFixture, make_landing_message, test_plan_id, write_file};
 
 const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
-/// The steps of making a sandbox and capturing it.
-const WORK_STEPS: [Step; 7] = [
-    Step::VaultMade,
-    Step::BasePinned,
-    Step::FilesLaidOut,
-    Step::RepositoryMade,
-    Step::SandboxReady,
-    Step::TreeWritten,
-    Step::Checkpointed,
+/// The steps of creating and capturing a sandbox.
+const WORK_STEPS: [SandboxStep; 7] = [
+    SandboxStep::VaultMade,
+    SandboxStep::BasePinned,
+    SandboxStep::FilesLaidOut,
+    SandboxStep::RepositoryMade,
+    SandboxStep::SandboxReady,
+    SandboxStep::TreeWritten,
+    SandboxStep::Checkpointed,
 ];
 
 /// The steps of proposing.
-const PROPOSE_STEPS: [Step; 4] = [
-    Step::Fenced,
-    Step::Committed,
-    Step::ObjectsCopied,
-    Step::Pinned,
+const PROPOSE_STEPS: [SandboxStep; 4] = [
+    SandboxStep::Fenced,
+    SandboxStep::Committed,
+    SandboxStep::ObjectsCopied,
+    SandboxStep::Pinned,
 ];
 
 /// The steps of landing in a checkout.
-const LAND_STEPS: [Step; 10] = [
-    Step::IndexLocked,
-    Step::Staged,
-    Step::Journalled,
-    Step::IndexPlaced,
-    Step::RefMoved,
-    Step::SomeExchanged,
-    Step::AllExchanged,
-    Step::IndexRefreshed,
-    Step::Unlocked,
-    Step::JournalRemoved,
+const LAND_STEPS: [SandboxStep; 10] = [
+    SandboxStep::IndexLocked,
+    SandboxStep::Staged,
+    SandboxStep::Journalled,
+    SandboxStep::IndexPlaced,
+    SandboxStep::RefMoved,
+    SandboxStep::SomeExchanged,
+    SandboxStep::AllExchanged,
+    SandboxStep::IndexRefreshed,
+    SandboxStep::Unlocked,
+    SandboxStep::JournalRemoved,
 ];
 
-/// The branch is where it was.
-const STEPS_BEFORE_REF_MOVES: [Step; 4] = [
-    Step::IndexLocked,
-    Step::Staged,
-    Step::Journalled,
-    Step::IndexPlaced,
+/// The branch is still at its old commit.
+const STEPS_BEFORE_REF_MOVES: [SandboxStep; 4] = [
+    SandboxStep::IndexLocked,
+    SandboxStep::Staged,
+    SandboxStep::Journalled,
+    SandboxStep::IndexPlaced,
 ];
 
 #[test]
 fn every_step_is_in_the_matrix() {
-    let elsewhere = [Step::Unpinned, Step::Rescued, Step::SandboxSetAside];
-    let covered = [&WORK_STEPS[..], &PROPOSE_STEPS, &LAND_STEPS, &elsewhere].concat();
-    assert_eq!(covered, Step::ALL);
+    let covered_elsewhere = [SandboxStep::Unpinned, SandboxStep::Rescued, SandboxStep::SandboxSetAside];
+    let covered = [
+        &WORK_STEPS[..],
+        &PROPOSE_STEPS,
+        &LAND_STEPS,
+        &covered_elsewhere,
+    ]
+    .concat();
+    assert_eq!(covered, SandboxStep::ALL);
 }
 
 /// Fails at one step as if the disk were full.
-fn fail_at_step(at: Step) -> StepFaults {
+fn fail_at_step(at: SandboxStep) -> StepFaults {
     StepFaults::new(move |step| {
         if step == at {
             return Err(std::io::Error::from_raw_os_error(28));
@@ -71,7 +78,7 @@ fn fail_at_step(at: Step) -> StepFaults {
 }
 
 #[test]
-fn making_and_capturing_a_sandbox_can_be_killed_anywhere() {
+fn creating_and_capturing_a_sandbox_survives_a_kill_at_any_step() {
     for step in WORK_STEPS {
         let fixture = SandboxFixture::new();
         let before = fixture.snapshot_user_files();
@@ -91,7 +98,7 @@ fn making_and_capturing_a_sandbox_can_be_killed_anywhere() {
 }
 
 #[test]
-fn proposing_can_be_killed_anywhere() {
+fn proposing_survives_a_kill_at_any_step() {
     for step in PROPOSE_STEPS {
         let fixture = SandboxFixture::new();
         let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
@@ -110,11 +117,11 @@ fn proposing_can_be_killed_anywhere() {
     }
 }
 
-/// A git that moves a branch outlives whoever started it, and may come to it late.
+/// A git that moves a branch may outlive the process that started it, and act late.
 struct OrphanedGit(String);
 
 impl OrphanedGit {
-    /// Of a landing that was killed right before.
+    /// The git of a landing that was killed right before the branch moved.
     fn from_killed_landing(fixture: &SandboxFixture, proposal: &LandingProposal) -> Self {
         let fence = format!("refs/planwright/fence/{}", test_plan_id(1));
         let mark = fixture.run_git(&["rev-parse", &fence]);
@@ -138,10 +145,10 @@ impl OrphanedGit {
 }
 
 #[test]
-fn a_branch_is_not_moved_late_once_another_plan_settled_that_it_did_not_move() {
+fn orphaned_git_cannot_move_the_branch_after_another_plan_recovered_the_landing() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
-    kill_at(Step::Journalled, "land", &fixture, Some(&proposal));
+    kill_at(SandboxStep::Journalled, "land", &fixture, Some(&proposal));
     let orphan = OrphanedGit::from_killed_landing(&fixture, &proposal);
     let sandbox = fixture.enter_sandbox(test_plan_id(2), 1);
     write_file(&sandbox.path.join("other.txt"), "other\n");
@@ -150,17 +157,17 @@ fn a_branch_is_not_moved_late_once_another_plan_settled_that_it_did_not_move() {
     assert!(!orphan.tries_to_move_branch(&fixture));
     assert_eq!(fixture.tip(), proposal.old);
     fixture.assert_clean();
-    // Whoever goes on with it may, also under the same epoch.
+    // The plan itself can still land, even under the same epoch.
     let landed = fixture.land_proposal(test_plan_id(1), 2, &proposal);
     assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
     assert_eq!(fixture.tip(), proposal.new);
 }
 
 #[test]
-fn a_branch_is_not_moved_late_once_its_landing_was_taken_back() {
+fn orphaned_git_cannot_move_the_branch_after_its_landing_was_undone() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
-    kill_at(Step::Journalled, "land", &fixture, Some(&proposal));
+    kill_at(SandboxStep::Journalled, "land", &fixture, Some(&proposal));
     let orphan = OrphanedGit::from_killed_landing(&fixture, &proposal);
     let key = fixture.sandbox_key(test_plan_id(1));
     fixture.sandboxes.recover_landing(&key, &proposal).unwrap();
@@ -169,19 +176,19 @@ fn a_branch_is_not_moved_late_once_its_landing_was_taken_back() {
     fixture.assert_clean();
 }
 
-/// What is tried above does move a branch if nothing keeps it from it.
+/// The counterpart of the tests above: without recovery, the orphaned git moves the branch.
 #[test]
-fn what_a_killed_landing_started_moves_the_branch_before_anybody_settled_it() {
+fn orphaned_git_moves_the_branch_before_recovery() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
-    kill_at(Step::Journalled, "land", &fixture, Some(&proposal));
+    kill_at(SandboxStep::Journalled, "land", &fixture, Some(&proposal));
     assert!(OrphanedGit::from_killed_landing(&fixture, &proposal).tries_to_move_branch(&fixture));
     fixture.land_proposal(test_plan_id(1), 3, &proposal);
-    assert_landed(&fixture, &proposal, Step::Journalled);
+    assert_landed(&fixture, &proposal, SandboxStep::Journalled);
 }
 
 #[test]
-fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
+fn landing_killed_at_any_step_is_finished_by_the_next() {
     for step in LAND_STEPS {
         let fixture = SandboxFixture::new();
         let before = fixture.tip();
@@ -194,7 +201,7 @@ fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
             "{step:?}"
         );
         assert_landed(&fixture, &proposal, step);
-        // And once more: nothing is left to do.
+        // Repeating it changes nothing.
         let after = fixture.snapshot_user_files();
         fixture.land_proposal(test_plan_id(1), 4, &proposal);
         assert_eq!(fixture.snapshot_user_files(), after, "{step:?}");
@@ -202,7 +209,7 @@ fn landing_can_be_killed_anywhere_and_is_finished_by_the_next() {
 }
 
 #[test]
-fn landing_in_the_working_tree_alone_can_be_killed_anywhere() {
+fn working_tree_landing_survives_a_kill_at_any_step() {
     for step in LAND_STEPS {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &LandingMethod::Uncommitted);
@@ -218,7 +225,7 @@ fn landing_in_the_working_tree_alone_can_be_killed_anywhere() {
 }
 
 #[test]
-fn a_full_disk_at_any_step_leaves_the_target_before_or_after() {
+fn full_disk_at_any_step_leaves_the_target_old_or_new() {
     for step in LAND_STEPS {
         let fixture = SandboxFixture::new();
         let before = fixture.tip();
@@ -237,7 +244,7 @@ fn a_full_disk_at_any_step_leaves_the_target_before_or_after() {
 }
 
 #[test]
-fn a_landing_that_never_moved_the_branch_is_taken_back() {
+fn landing_that_did_not_move_the_branch_is_undone() {
     for step in STEPS_BEFORE_REF_MOVES {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
@@ -256,9 +263,9 @@ fn a_landing_that_never_moved_the_branch_is_taken_back() {
     }
 }
 
-/// A git that has seen the new branch must not be able to have read the old index: it would write that back.
+/// A git that sees the new branch must not have read the old index, because it would write it back.
 #[test]
-fn whoever_sees_the_branch_moved_sees_the_index_moved() {
+fn new_index_is_installed_before_the_branch_moves() {
     for step in &LAND_STEPS[4..] {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
@@ -270,10 +277,10 @@ fn whoever_sees_the_branch_moved_sees_the_index_moved() {
 }
 
 #[test]
-fn a_lock_removed_by_hand_before_the_branch_moved_leaves_nothing_in_the_index() {
+fn undo_after_the_user_removed_the_lock_keeps_only_their_staged_files() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
-    kill_at(Step::IndexPlaced, "land", &fixture, Some(&proposal));
+    kill_at(SandboxStep::IndexPlaced, "land", &fixture, Some(&proposal));
     std::fs::remove_file(fixture.path().join(".git/index.lock")).unwrap();
     fixture.write_file("src/b.txt", "staged by a person\n");
     fixture.run_git(&["add", "src/b.txt"]);
@@ -284,8 +291,8 @@ fn a_lock_removed_by_hand_before_the_branch_moved_leaves_nothing_in_the_index() 
 }
 
 #[test]
-fn what_a_person_saves_after_the_branch_moved_stays() {
-    for step in [Step::RefMoved, Step::SomeExchanged, Step::AllExchanged] {
+fn files_saved_after_the_branch_moved_are_kept() {
+    for step in [SandboxStep::RefMoved, SandboxStep::SomeExchanged, SandboxStep::AllExchanged] {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
         kill_at(step, "land", &fixture, Some(&proposal));
@@ -309,8 +316,8 @@ fn what_a_person_saves_after_the_branch_moved_stays() {
 }
 
 #[test]
-fn a_lock_removed_by_hand_does_not_stop_recovery() {
-    for step in [Step::RefMoved, Step::AllExchanged, Step::IndexRefreshed] {
+fn recovery_works_after_the_user_removed_the_lock() {
+    for step in [SandboxStep::RefMoved, SandboxStep::AllExchanged, SandboxStep::IndexRefreshed] {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
         kill_at(step, "land", &fixture, Some(&proposal));
@@ -320,10 +327,10 @@ fn a_lock_removed_by_hand_does_not_stop_recovery() {
     }
 }
 
-/// Half a change must not come back into files that the person has put right by themselves.
+/// A half-landed change must not come back into files that the user reset.
 #[test]
-fn a_killed_landing_the_person_reset_by_hand_stays_reset() {
-    for step in [Step::RefMoved, Step::SomeExchanged, Step::IndexRefreshed] {
+fn killed_landing_that_the_user_reset_stays_reset() {
+    for step in [SandboxStep::RefMoved, SandboxStep::SomeExchanged, SandboxStep::IndexRefreshed] {
         let fixture = SandboxFixture::new();
         let start = fixture.tip();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
@@ -339,17 +346,17 @@ fn a_killed_landing_the_person_reset_by_hand_stays_reset() {
     }
 }
 
-/// Killed, a landing keeps nobody else from landing: whoever comes next finishes it, or takes it back.
+/// A killed landing does not block others: the next one finishes it or undoes it.
 #[test]
-fn another_plan_finishes_what_a_killed_one_left() {
+fn another_plan_recovers_a_killed_landing() {
     for step in LAND_STEPS {
         let fixture = SandboxFixture::new();
         let first = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
         kill_at(step, "land", &fixture, Some(&first));
-        let moved = fixture.tip() == first.new;
+        let was_moved = fixture.tip() == first.new;
         let sandbox = fixture.enter_sandbox(test_plan_id(2), 1);
         write_file(&sandbox.path.join("second.txt"), "second\n");
-        // Where the first one works, too, but not in the same lines.
+        // In a file that the first plan changes, but in other lines.
         let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
         let text = text.replace("one\n", "ONE\n");
         write_file(&sandbox.path.join("src/a.txt"), &text);
@@ -364,7 +371,7 @@ fn another_plan_finishes_what_a_killed_one_left() {
         assert_eq!(fixture.read_file("second.txt"), "second\n", "{step:?}");
         assert_eq!(
             fixture.path().join("src/new/c.txt").exists(),
-            moved,
+            was_moved,
             "{step:?}"
         );
         fixture.assert_clean();
@@ -372,14 +379,14 @@ fn another_plan_finishes_what_a_killed_one_left() {
         let landed = fixture.land_proposal(test_plan_id(1), 3, &first);
         assert_eq!(
             landed == LandAttempt::TargetMoved,
-            !moved,
+            !was_moved,
             "{step:?}: {landed:?}"
         );
     }
 }
 
 #[test]
-fn somebody_elses_lock_is_waited_for_and_never_removed() {
+fn foreign_index_lock_is_waited_for_and_never_removed() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     let lock = fixture.path().join(".git/index.lock");
@@ -398,8 +405,8 @@ fn somebody_elses_lock_is_waited_for_and_never_removed() {
 }
 
 #[test]
-fn rescuing_and_removing_can_be_killed_anywhere() {
-    for step in [Step::Rescued, Step::SandboxSetAside] {
+fn rescue_and_removal_survive_a_kill_at_any_step() {
+    for step in [SandboxStep::Rescued, SandboxStep::SandboxSetAside] {
         let fixture = SandboxFixture::new();
         let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
         fixture.do_usual_work(&sandbox);
@@ -419,28 +426,28 @@ fn rescuing_and_removing_can_be_killed_anywhere() {
             "new"
         );
         assert!(!sandbox.path.exists());
-        // Whatever was set aside goes with the next one.
+        // Leftovers that were set aside are removed with the next plan.
         let sandbox = fixture.enter_sandbox(test_plan_id(1), 2);
         fixture.do_usual_work(&sandbox);
         fixture
             .sandboxes
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap();
-        for place in ["sandboxes", "vaults"] {
-            let place = fixture.directory.path().join("home").join(place);
-            let left: Vec<_> = std::fs::read_dir(place).unwrap().collect();
-            assert!(left.is_empty(), "{step:?}: {left:?}");
+        for directory in ["sandboxes", "vaults"] {
+            let directory = fixture.directory.path().join("home").join(directory);
+            let leftovers: Vec<_> = std::fs::read_dir(directory).unwrap().collect();
+            assert!(leftovers.is_empty(), "{step:?}: {leftovers:?}");
         }
         assert_eq!(fixture.sandboxes.list_plan_dirs().unwrap(), []);
     }
 }
 
-/// At every instant: the branch is old or new, and each file is wholly old or wholly new.
+/// At every moment, the branch is old or new, and each file is completely old or completely new.
 fn assert_old_or_new(
     fixture: &SandboxFixture,
     before: &ObjectId,
     proposal: &LandingProposal,
-    step: Step,
+    step: SandboxStep,
 ) {
     let tip = fixture.tip();
     assert!(
@@ -459,7 +466,7 @@ fn assert_old_or_new(
     }
 }
 
-fn assert_landed(fixture: &SandboxFixture, proposal: &LandingProposal, step: Step) {
+fn assert_landed(fixture: &SandboxFixture, proposal: &LandingProposal, step: SandboxStep) {
     assert_eq!(fixture.tip(), proposal.new, "{step:?}");
     assert_eq!(
         fixture.run_git(&["rev-list", "--count", "HEAD"]),
@@ -477,12 +484,12 @@ fn assert_landed(fixture: &SandboxFixture, proposal: &LandingProposal, step: Ste
 }
 
 const ROLE_VARIABLE: &str = "PLANWRIGHT_TEST_ROLE";
-const FIXTURE_VARIABLE: &str = "PLANWRIGHT_TEST_YARD";
+const FIXTURE_VARIABLE: &str = "PLANWRIGHT_TEST_FIXTURE";
 const STEP_VARIABLE: &str = "PLANWRIGHT_TEST_STEP";
 const PROPOSAL_VARIABLE: &str = "PLANWRIGHT_TEST_PROPOSAL";
 
-/// Runs a part of a plan's life in a process that is killed right after a step.
-fn kill_at(step: Step, role: &str, fixture: &SandboxFixture, proposal: Option<&LandingProposal>) {
+/// Runs a part of a plan in a child process that is killed right after a step.
+fn kill_at(step: SandboxStep, role: &str, fixture: &SandboxFixture, proposal: Option<&LandingProposal>) {
     let proposal = proposal.map_or_else(String::new, |proposal| {
         format!("{} {} {}", proposal.target, proposal.old, proposal.new)
     });
@@ -494,15 +501,15 @@ fn kill_at(step: Step, role: &str, fixture: &SandboxFixture, proposal: Option<&L
         .env(PROPOSAL_VARIABLE, proposal)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&status.stdout).into_owned();
     assert_eq!(
         status.status.signal(),
         Some(9),
-        "{role} was not killed at {step:?}: {said}"
+        "{role} was not killed at {step:?}: {stdout}"
     );
 }
 
-/// What a child does; as a test of its own it has no role.
+/// The body of the child process. Without a role, as a normal test, it does nothing.
 #[test]
 fn child_process() {
     let Ok(role) = std::env::var(ROLE_VARIABLE) else {
@@ -513,8 +520,8 @@ fn child_process() {
     let fixture = SandboxFixture::open_existing(Path::new(&directory));
     let sandboxes = fixture.with_faults(StepFaults::new(move |step| {
         if step.as_str() == at {
-            let me = rustix::process::getpid();
-            rustix::process::kill_process(me, rustix::process::Signal::KILL).unwrap();
+            let pid = rustix::process::getpid();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         }
         Ok(())
     }));
@@ -565,7 +572,7 @@ fn child_process() {
 }
 
 impl SandboxFixture {
-    /// The usual work, where some of it may have been done.
+    /// The usual work, some of which may have been done before.
     fn redo_usual_work(&self, path: &Path) {
         write_file(
             &path.join("src/a.txt"),

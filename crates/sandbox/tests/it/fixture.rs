@@ -1,4 +1,4 @@
-//! A person's repository and a workshop beside it.
+//! A user's repository, with sandboxes beside it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -58,8 +58,8 @@ impl SandboxFixture {
         Self::in_directory(directory)
     }
 
-    /// The same in memory where the system has some to offer: for many short tests that are not
-    /// about what survives a crash of the machine.
+    /// Like `new_empty`, but in memory if possible: for many short tests that do not depend on
+    /// durability.
     pub fn new_empty_in_memory() -> Self {
         let memory = Path::new("/dev/shm");
         let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
@@ -68,7 +68,7 @@ impl SandboxFixture {
         Self::in_directory(directory)
     }
 
-    /// The yard another process made, which is not ours to remove.
+    /// The fixture of another process. It is not removed when dropped.
     pub fn open_existing(path: &Path) -> Self {
         let directory = tempfile::TempDir::new().unwrap();
         let _ = std::fs::remove_dir(directory.path());
@@ -144,7 +144,7 @@ impl SandboxFixture {
             .sandbox
     }
 
-    /// The usual change: one file edited, one made, one deleted.
+    /// The usual change: one file edited, one created, one deleted.
     pub fn do_usual_work(&self, sandbox: &Sandbox) {
         write_file(
             &sandbox.path.join("src/a.txt"),
@@ -189,7 +189,7 @@ impl SandboxFixture {
             .unwrap()
     }
 
-    /// A plan with the usual work, proposed.
+    /// Proposes a plan with the usual work.
     pub fn propose_usual_work(&self, plan_id: PlanId, method: &LandingMethod) -> LandingProposal {
         let sandbox = self.enter_sandbox(plan_id, 1);
         self.do_usual_work(&sandbox);
@@ -215,14 +215,15 @@ impl SandboxFixture {
         self.sandboxes.clone().with_faults(faults)
     }
 
-    /// Every file below the repository, with type, mode and content; `.git` included.
+    /// Every file below the repository, including `.git`, with mode and content.
     pub fn snapshot_files(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
         collect_files(&self.path(), &mut found);
         found
     }
 
-    /// The same without what Planwright may leave before landing: its refs and their objects.
+    /// Like `snapshot_files`, without the refs and objects that Planwright may add before a
+    /// landing.
     pub fn snapshot_user_files(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         let mut found = self.snapshot_files();
         let git = self.path().join(".git");
@@ -234,7 +235,7 @@ impl SandboxFixture {
         found
     }
 
-    /// Nothing that a crash may leave is left.
+    /// Checks that a crash left nothing behind.
     pub fn assert_no_leftovers(&self) {
         for (path, _) in self.snapshot_files() {
             let name = path.to_string_lossy();
@@ -244,7 +245,7 @@ impl SandboxFixture {
         assert_eq!(self.run_git(&["fsck", "--no-dangling"]), "");
     }
 
-    /// The files are those of the branch, and git sees no difference.
+    /// Checks that the files match the branch.
     pub fn assert_clean(&self) {
         assert_eq!(self.run_git(&["status", "--porcelain"]), "");
         assert_eq!(self.run_git(&["symbolic-ref", "HEAD"]), "refs/heads/main");

@@ -1,4 +1,4 @@
-//! A git that hangs: ended with all it started, said clearly, and nothing is lost.
+//! A git that hangs is killed with everything it started and reported, and no work is lost.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::script::write_program;
 
 const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
-/// A program in the place of git.
+/// Installs a script in place of git.
 fn make_fake_git(directory: &Path, script: &str, timeout: Duration) -> GitEnv {
     let path = directory.join("fake-git");
     write_program(&path, &format!("#!/bin/sh\n{script}\n"));
@@ -29,10 +29,10 @@ fn is_process_running(process: &str) -> bool {
 }
 
 #[test]
-fn a_git_that_hangs_is_ended_with_all_it_started() {
+fn hanging_git_is_killed_with_all_it_started() {
     let directory = tempfile::tempdir().unwrap();
     let list = directory.path().join("processes");
-    // It does not listen to being told, either.
+    // It ignores SIGTERM, too.
     let script = format!(
         "trap '' TERM; echo $$ > {0}; sleep 600 & echo $! >> {0}; wait",
         list.display()
@@ -41,15 +41,12 @@ fn a_git_that_hangs_is_ended_with_all_it_started() {
     let began = Instant::now();
     let error = git_version(&hanging).unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(30));
-    let said = error.to_string();
-    assert_eq!(
-        said,
-        "git version was ended in /: it took longer than 0.5 s"
-    );
+    let message = error.to_string();
+    assert_eq!(message, "git version timed out in / after 0.5 s");
     let processes = std::fs::read_to_string(list).unwrap();
     assert_eq!(processes.lines().count(), 2);
     for process in processes.lines() {
-        // The system takes a moment over whoever is killed.
+        // The system takes a moment to remove a killed process.
         while is_process_running(process) {
             assert!(began.elapsed() < Duration::from_secs(30), "{process}");
             std::thread::sleep(Duration::from_millis(10));
@@ -58,26 +55,27 @@ fn a_git_that_hangs_is_ended_with_all_it_started() {
 }
 
 #[test]
-fn whoever_holds_the_outputs_open_is_not_waited_for() {
+fn process_that_holds_the_output_open_is_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
-    let left = directory.path().join("left");
+    let leftover = directory.path().join("left");
     let script = format!(
         "sleep 600 & echo $! > {}; echo git version 9.9.9",
-        left.display()
+        leftover.display()
     );
     let fake = make_fake_git(directory.path(), &script, Duration::from_secs(60));
     let began = Instant::now();
     assert_eq!(git_version(&fake).unwrap(), "9.9.9");
     assert!(began.elapsed() < Duration::from_secs(30));
-    let process = std::fs::read_to_string(left).unwrap();
+    let process = std::fs::read_to_string(leftover).unwrap();
     let process = process.trim().parse().unwrap();
     let process = rustix::process::Pid::from_raw(process).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
 }
 
-/// Whichever git of a landing hangs, nothing of the person's has changed, and it can land afterwards.
+/// Whichever git command of a landing hangs, the user's files are unchanged and the landing can be
+/// repeated.
 #[test]
-fn a_landing_whose_git_hangs_can_be_repeated() {
+fn landing_with_a_hanging_git_can_be_repeated() {
     for command in [
         "commit-tree",
         "index-pack",
@@ -132,9 +130,9 @@ fn a_landing_whose_git_hangs_can_be_repeated() {
     }
 }
 
-/// What is looked at under the lock of the person's index may hang, too: the lock does not stay.
+/// A git that hangs while the user's index is locked must not leave the lock.
 #[test]
-fn a_git_that_hangs_under_the_lock_leaves_no_lock() {
+fn git_hanging_under_the_index_lock_leaves_no_lock() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     let lock = fixture.path().join(".git/index.lock");
@@ -157,9 +155,10 @@ fn a_git_that_hangs_under_the_lock_leaves_no_lock() {
     fixture.assert_no_leftovers();
 }
 
-/// On a full disk git leaves what it had written of an object. Nothing of it may take the room that somebody makes.
+/// On a full disk, git leaves partly written objects. They must not use up the space that the user
+/// frees.
 #[test]
-fn what_git_leaves_on_a_full_disk_is_removed() {
+fn partial_objects_on_a_full_disk_are_removed() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     std::fs::write(sandbox.path.join("new.txt"), "new\n").unwrap();
@@ -183,9 +182,9 @@ exec git \"$@\"";
     let error = error.unwrap_err();
     assert!(error.is_out_of_space(), "{error}");
     let objects = std::fs::read_to_string(directory.path().join("objects")).unwrap();
-    let left = Path::new(objects.trim()).join("ab/tmp_obj_x1");
-    assert!(!left.exists(), "{}", left.display());
-    // With room it goes on.
+    let leftover = Path::new(objects.trim()).join("ab/tmp_obj_x1");
+    assert!(!leftover.exists(), "{}", leftover.display());
+    // With free space, capturing works again.
     fixture
         .sandboxes
         .capture_sandbox(

@@ -1,4 +1,4 @@
-//! G7, G8, G10: a change lands once, whole, or not at all.
+//! G7, G8, G10: a change lands once, as a whole, or not at all.
 
 use plan::Epoch;
 use planwright_sandbox::land::{
@@ -11,7 +11,7 @@ use crate::fixture::{SandboxFixture, make_landing_message, run_git, test_plan_id
 const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
 #[test]
-fn a_result_lands_as_one_commit_with_trailers_and_the_files_follow() {
+fn result_lands_as_one_commit_with_trailers_and_updates_files() {
     let fixture = SandboxFixture::new();
     let start = fixture.tip();
     let before = fixture.snapshot_user_files();
@@ -19,7 +19,7 @@ fn a_result_lands_as_one_commit_with_trailers_and_the_files_follow() {
     assert_eq!(
         fixture.snapshot_user_files(),
         before,
-        "nothing moves before"
+        "nothing changes before"
     );
     assert_eq!(
         fixture
@@ -38,16 +38,16 @@ fn a_result_lands_as_one_commit_with_trailers_and_the_files_follow() {
     assert_eq!(fixture.read_file("src/new/c.txt"), "new\n");
     assert!(!fixture.path().join("old").exists());
     fixture.assert_clean();
-    let said = fixture.run_git(&["log", "-1", "--format=%B"]);
+    let message = fixture.run_git(&["log", "-1", "--format=%B"]);
     assert!(
-        said.starts_with("Tidy the shop\n\nBecause it is time."),
-        "{said}"
+        message.starts_with("Tidy the shop\n\nBecause it is time."),
+        "{message}"
     );
     assert!(
-        said.contains(&format!("Planwright-Plan: {}", test_plan_id(1))),
-        "{said}"
+        message.contains(&format!("Planwright-Plan: {}", test_plan_id(1))),
+        "{message}"
     );
-    assert!(said.contains("Planwright-Chain: "), "{said}");
+    assert!(message.contains("Planwright-Chain: "), "{message}");
     fixture
         .sandboxes
         .release_pins(&fixture.sandbox_key(test_plan_id(1)), Epoch(2))
@@ -72,7 +72,7 @@ fn landing_twice_lands_once() {
 }
 
 #[test]
-fn disjoint_movement_of_the_target_is_merged() {
+fn other_changes_on_the_target_are_merged() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -99,7 +99,7 @@ fn disjoint_movement_of_the_target_is_merged() {
 }
 
 #[test]
-fn overlap_is_a_conflict_with_paths_and_commits_and_nothing_differs() {
+fn overlapping_change_is_a_conflict_and_changes_nothing() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -121,7 +121,7 @@ fn overlap_is_a_conflict_with_paths_and_commits_and_nothing_differs() {
 }
 
 #[test]
-fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solve() {
+fn merging_the_target_leaves_only_the_conflict_to_resolve() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -135,15 +135,15 @@ fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solv
         .sandboxes
         .enter_sandbox(&key, Epoch(3), base, SandboxEntryMode::Continue)
         .unwrap();
-    let caught_up = fixture
+    let merged = fixture
         .sandboxes
         .merge_target_into_sandbox(&key, Epoch(3), &tip)
         .unwrap();
     drop(entered);
-    assert_eq!((&caught_up.base, &caught_up.path), (&tip, &sandbox.path));
+    assert_eq!((&merged.base, &merged.path), (&tip, &sandbox.path));
     let text = std::fs::read_to_string(sandbox.path.join("src/a.txt")).unwrap();
     assert!(text.contains("EIGHT") && text.contains("\n8\n"), "{text}");
-    // Each side is called what people call it.
+    // The labels are names that people know.
     let id = test_plan_id(1).to_string().to_lowercase();
     let (ours, theirs) = ("<<<<<<< main\n", format!(">>>>>>> plan-{}\n", &id[18..]));
     assert!(text.contains(ours) && text.contains(&theirs), "{text}");
@@ -168,7 +168,7 @@ fn after_a_conflict_the_sandbox_catches_up_and_only_the_conflict_is_left_to_solv
 }
 
 #[test]
-fn an_unsolved_conflict_is_known_after_another_merge_and_in_another_sandbox() {
+fn unresolved_conflict_survives_another_merge_and_another_sandbox() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -185,36 +185,37 @@ fn an_unsolved_conflict_is_known_after_another_merge_and_in_another_sandbox() {
         .sandboxes
         .merge_target_into_sandbox(&key, Epoch(3), &tip)
         .unwrap();
-    let unsolved = || {
+    let unresolved = || {
         let paths = fixture.sandboxes.list_unresolved_conflicts(&key).unwrap();
         paths.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    assert_eq!(unsolved(), ["src/a.txt"]);
+    assert_eq!(unresolved(), ["src/a.txt"]);
     fixture.write_file("src/b.txt", "person\n");
     let later = fixture.commit_all("elsewhere");
     fixture
         .sandboxes
         .merge_target_into_sandbox(&key, Epoch(3), &later)
         .unwrap();
-    assert_eq!(unsolved(), ["src/a.txt"]);
-    // Somebody is still in there: whoever goes on gets another sandbox, from the last checkpoint.
+    assert_eq!(unresolved(), ["src/a.txt"]);
+    // The first sandbox is still in use, so the next holder gets another one, from the last
+    // checkpoint.
     let next = fixture
         .sandboxes
         .enter_sandbox(&key, Epoch(4), &later, SandboxEntryMode::Continue)
         .unwrap();
     assert_ne!(next.sandbox.path, sandbox.path);
-    assert_eq!(unsolved(), ["src/a.txt"]);
+    assert_eq!(unresolved(), ["src/a.txt"]);
     drop((entered, next));
-    let afresh = fixture
+    let fresh = fixture
         .sandboxes
         .enter_sandbox(&key, Epoch(5), &later, SandboxEntryMode::NewDirectory)
         .unwrap();
-    assert_eq!(unsolved(), [""; 0]);
-    drop(afresh);
+    assert_eq!(unresolved(), [""; 0]);
+    drop(fresh);
 }
 
 #[test]
-fn local_edits_in_affected_paths_are_refused_and_edits_elsewhere_stay() {
+fn local_edits_block_only_in_affected_paths() {
     let fixture = SandboxFixture::new();
     fixture.write_file("src/b.txt", "edited, not committed\n");
     fixture.write_file("note.txt", "untracked\n");
@@ -228,7 +229,7 @@ fn local_edits_in_affected_paths_are_refused_and_edits_elsewhere_stay() {
             .replace("M src", " M src")
             .trim()
     );
-    // Now in the way: a modified file, a staged one, and an untracked one where a new one comes.
+    // In the way: a modified file, a staged one, and an untracked one at the path of a new one.
     for (path, text) in [
         ("src/a.txt", "mine\n"),
         ("src/new/c.txt", "mine\n"),
@@ -257,7 +258,7 @@ fn local_edits_in_affected_paths_are_refused_and_edits_elsewhere_stay() {
 }
 
 #[test]
-fn an_edit_between_prepare_and_landing_is_seen_under_the_lock() {
+fn edit_after_the_proposal_is_found_under_the_lock() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     fixture.write_file("src/a.txt", "saved just now\n");
@@ -271,7 +272,7 @@ fn an_edit_between_prepare_and_landing_is_seen_under_the_lock() {
 }
 
 #[test]
-fn a_rebase_bisect_or_merge_in_progress_is_refused() {
+fn operation_in_progress_blocks_landing() {
     let conflicting = |fixture: &SandboxFixture| {
         fixture.run_git(&["checkout", "-qb", "side", "HEAD~1"]);
         fixture.write_file("README.md", "# Side\n");
@@ -306,7 +307,7 @@ fn a_rebase_bisect_or_merge_in_progress_is_refused() {
 }
 
 #[test]
-fn a_branch_that_is_not_checked_out_moves_alone() {
+fn branch_that_is_not_checked_out_moves_without_files() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     fixture.run_git(&["checkout", "-qb", "elsewhere"]);
@@ -321,7 +322,7 @@ fn a_branch_that_is_not_checked_out_moves_alone() {
 }
 
 #[test]
-fn it_lands_in_the_linked_worktree_that_has_the_branch() {
+fn landing_updates_the_linked_worktree_with_the_branch() {
     let fixture = SandboxFixture::new();
     let linked = fixture.directory.path().join("linked");
     fixture.run_git(&["checkout", "-qb", "elsewhere"]);
@@ -335,7 +336,7 @@ fn it_lands_in_the_linked_worktree_that_has_the_branch() {
 }
 
 #[test]
-fn on_a_branch_of_its_own_and_in_the_working_tree_alone() {
+fn landing_on_a_new_branch_and_in_the_working_tree() {
     let fixture = SandboxFixture::new();
     let start = fixture.tip();
     let proposal = fixture.propose_usual_work(
@@ -361,7 +362,7 @@ fn on_a_branch_of_its_own_and_in_the_working_tree_alone() {
 }
 
 #[test]
-fn a_merge_keeps_the_plans_own_commit_as_second_parent() {
+fn merge_landing_has_the_plans_commit_as_second_parent() {
     let fixture = SandboxFixture::new();
     let proposal =
         fixture.propose_usual_work(test_plan_id(1), &LandingMethod::Commit { merge: true });
@@ -372,7 +373,7 @@ fn a_merge_keeps_the_plans_own_commit_as_second_parent() {
 }
 
 #[test]
-fn a_change_the_target_has_already_is_nothing_to_land() {
+fn change_that_the_target_has_already_is_not_landed() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     write_file(&sandbox.path.join("src/b.txt"), "same\n");
@@ -385,17 +386,17 @@ fn a_change_the_target_has_already_is_nothing_to_land() {
     );
 }
 
-/// G6 at the ref: a holder that was stopped just before it moved the branch is refused by git.
+/// G6 at the ref: git refuses a holder that was suspended just before it moved the branch.
 #[test]
-fn a_woken_holder_is_fenced_by_git_itself() {
+fn suspended_holder_is_fenced_by_git() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     let before = fixture.snapshot_user_files();
     let successor = fixture.sandboxes.clone();
     let resource = fixture.resource.clone();
-    let woken = fixture.with_faults(planwright_sandbox::StepFaults::new(move |step| {
-        if step == planwright_sandbox::Step::Journalled {
-            // Meanwhile somebody reclaimed the plan and raised the fence.
+    let suspended = fixture.with_faults(planwright_sandbox::StepFaults::new(move |step| {
+        if step == planwright_sandbox::SandboxStep::Journalled {
+            // In the meantime, another holder reclaims the plan and raises the fence.
             let key = planwright_sandbox::SandboxKey {
                 plan_id: test_plan_id(1),
                 resource: &resource,
@@ -413,7 +414,8 @@ fn a_woken_holder_is_fenced_by_git_itself() {
         }
         Ok(())
     }));
-    let refused = woken.land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
+    let refused =
+        suspended.land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
     assert!(
         matches!(
             refused,
@@ -429,10 +431,10 @@ fn a_woken_holder_is_fenced_by_git_itself() {
 }
 
 #[test]
-fn what_becomes_of_a_proposal_is_looked_up() {
+fn target_state_follows_the_branch() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
-    let seen = || {
+    let state = || {
         fixture
             .sandboxes
             .observe_target(&fixture.sandbox_key(test_plan_id(1)), &proposal)
@@ -440,21 +442,21 @@ fn what_becomes_of_a_proposal_is_looked_up() {
     };
     fixture.write_file("later.txt", "x\n");
     fixture.commit_all("moved on");
-    assert_eq!(seen(), TargetState::Moved);
+    assert_eq!(state(), TargetState::Moved);
     assert_eq!(
         fixture.land_proposal(test_plan_id(1), 2, &proposal),
         LandAttempt::TargetMoved
     );
     fixture.run_git(&["reset", "-q", "--hard", "HEAD~1"]);
-    assert_eq!(seen(), TargetState::Untouched);
+    assert_eq!(state(), TargetState::Untouched);
     fixture.land_proposal(test_plan_id(1), 2, &proposal);
     fixture.write_file("later.txt", "x\n");
     fixture.commit_all("on top");
-    assert_eq!(seen(), TargetState::Landed);
+    assert_eq!(state(), TargetState::Landed);
     fixture.run_git(&["reset", "-q", "--hard", "HEAD~2"]);
     fixture.write_file("later.txt", "y\n");
     fixture.commit_all("took it out");
-    assert_eq!(seen(), TargetState::Removed);
+    assert_eq!(state(), TargetState::Removed);
     assert_eq!(
         fixture.land_proposal(test_plan_id(1), 2, &proposal),
         LandAttempt::Removed
@@ -462,7 +464,7 @@ fn what_becomes_of_a_proposal_is_looked_up() {
 }
 
 #[test]
-fn a_landing_the_person_took_back_is_not_landed_again() {
+fn landing_that_the_user_reset_is_not_repeated() {
     let fixture = SandboxFixture::new();
     let start = fixture.tip();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
@@ -478,7 +480,7 @@ fn a_landing_the_person_took_back_is_not_landed_again() {
 }
 
 #[test]
-fn two_plans_into_one_branch_at_once_both_arrive() {
+fn concurrent_landings_on_one_branch_all_succeed() {
     let fixture = SandboxFixture::new();
     let mut results = Vec::new();
     for number in 1..=6 {
@@ -520,7 +522,7 @@ fn two_plans_into_one_branch_at_once_both_arrive() {
 }
 
 #[test]
-fn a_rescue_ref_keeps_what_did_not_land() {
+fn rescue_ref_keeps_work_that_did_not_land() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
@@ -555,7 +557,7 @@ fn a_rescue_ref_keeps_what_did_not_land() {
             .unwrap(),
         "gone already"
     );
-    // Entering again starts from the base, not from what is only kept.
+    // Entering again starts from the base, not from the rescue ref.
     let base = fixture.tip();
     fixture
         .sandboxes
@@ -563,14 +565,14 @@ fn a_rescue_ref_keeps_what_did_not_land() {
         .unwrap();
 }
 
-/// The branch moves from exactly where it was looked at, or not at all.
+/// The branch moves only from the commit that was checked.
 #[test]
-fn a_commit_in_the_last_moment_is_not_overwritten() {
+fn commit_at_the_last_moment_is_not_overwritten() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     let (path, tip) = (fixture.path(), fixture.tip());
-    let late = fixture.with_faults(planwright_sandbox::StepFaults::new(move |step| {
-        if step == planwright_sandbox::Step::Journalled {
+    let sandboxes = fixture.with_faults(planwright_sandbox::StepFaults::new(move |step| {
+        if step == planwright_sandbox::SandboxStep::Journalled {
             let theirs = run_git(
                 &path,
                 &["commit-tree", "main^{tree}", "-p", "main", "-m", "theirs"],
@@ -579,7 +581,7 @@ fn a_commit_in_the_last_moment_is_not_overwritten() {
         }
         Ok(())
     }));
-    let landed = late
+    let landed = sandboxes
         .land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal)
         .unwrap();
     assert_eq!(landed, LandAttempt::TargetMoved);
@@ -589,9 +591,9 @@ fn a_commit_in_the_last_moment_is_not_overwritten() {
     fixture.assert_no_leftovers();
 }
 
-/// Whoever finds a lock of another git, or of one that was killed, is told which file it is.
+/// A lock of another git, or of a killed one, is reported with its path.
 #[test]
-fn a_lock_that_git_left_is_named_and_nothing_is_touched() {
+fn leftover_git_lock_is_reported_and_nothing_changes() {
     let fixture = SandboxFixture::new();
     let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
     let before = fixture.snapshot_user_files();

@@ -20,7 +20,7 @@ mod presence;
 mod random_schedules;
 mod sandboxes;
 mod unusual_repositories;
-// Shared as a file: the crate it lives in brings databases along.
+// Included as a file: its crate depends on databases.
 mod fixture;
 mod process_fixture;
 #[path = "../../../testkit/src/script.rs"]

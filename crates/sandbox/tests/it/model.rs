@@ -1,26 +1,24 @@
-//! What a repository should hold, worked out without git.
+//! A model of the repository's content, computed without git.
 //!
-//! A file is a sheet of a few slots, far enough apart that changes of different slots merge and
-//! changes of the same one cannot. Every line carries the file's name, so that no two files ever
-//! look like one that was renamed.
+//! A file has a few slots, far enough apart that changes of different slots merge and changes of
+//! the same slot conflict. Every line contains the file's name, so that no two files look like a
+//! rename.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const SLOT_COUNT: usize = 4;
 
-/// What stands in the slots of one file.
+/// The values in the slots of one file.
 pub type FileSlots = [u32; SLOT_COUNT];
 
-/// Files by path.
 pub type ModelTree = BTreeMap<String, FileSlots>;
 
-/// What a person has in their files that is not committed; nothing where they deleted one.
+/// The user's uncommitted files; `None` for a deleted one.
 pub type ModelEdits = BTreeMap<String, Option<FileSlots>>;
 
-/// The text of a file.
-pub fn render_file(path: &str, sheet: &FileSlots) -> String {
+pub fn render_file(path: &str, slots: &FileSlots) -> String {
     let mut text = String::new();
-    for (slot, value) in sheet.iter().enumerate() {
+    for (slot, value) in slots.iter().enumerate() {
         for line in 0..4 {
             text.push_str(&format!("{path} stays {slot}.{line}\n"));
         }
@@ -30,7 +28,7 @@ pub fn render_file(path: &str, sheet: &FileSlots) -> String {
     text
 }
 
-/// Brings what happened from `base` to `theirs` onto `ours`, or says which paths conflict.
+/// Merges the changes from `base` to `theirs` into `ours`. Returns conflicting paths as an error.
 pub fn merge_model_trees(
     base: &ModelTree,
     ours: &ModelTree,
@@ -49,16 +47,16 @@ pub fn merge_model_trees(
         } else if our == before {
             their.copied()
         } else if let (Some(before), Some(our), Some(their)) = (before, our, their) {
-            let sheet = merge_slots(before, our, their);
-            if sheet.is_none() {
+            let slots = merge_slots(before, our, their);
+            if slots.is_none() {
                 conflicts.insert(path.clone());
             }
-            sheet
+            slots
         } else {
             conflicts.insert(path.clone());
             None
         };
-        merged.extend(chosen.map(|sheet| (path.clone(), sheet)));
+        merged.extend(chosen.map(|slots| (path.clone(), slots)));
     }
     if conflicts.is_empty() {
         Ok(merged)
@@ -80,7 +78,6 @@ fn merge_slots(base: &FileSlots, ours: &FileSlots, theirs: &FileSlots) -> Option
     Some(merged)
 }
 
-/// The paths in which two trees differ.
 pub fn list_differing_paths(one: &ModelTree, other: &ModelTree) -> BTreeSet<String> {
     one.keys()
         .chain(other.keys())
@@ -89,22 +86,21 @@ pub fn list_differing_paths(one: &ModelTree, other: &ModelTree) -> BTreeSet<Stri
         .collect()
 }
 
-/// A tree with edits on top.
 pub fn apply_edits(tree: &ModelTree, edits: &ModelEdits) -> ModelTree {
     let mut files = tree.clone();
     for (path, edit) in edits {
         match edit {
-            Some(sheet) => files.insert(path.clone(), *sheet),
+            Some(slots) => files.insert(path.clone(), *slots),
             None => files.remove(path),
         };
     }
     files
 }
 
-/// Chance that can be repeated: the same seed gives the same numbers.
-pub struct SeededRandom(u64);
+/// A deterministic generator (SplitMix64): the same seed gives the same schedule.
+pub struct ScheduleRandom(u64);
 
-impl SeededRandom {
+impl ScheduleRandom {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -118,12 +114,11 @@ impl SeededRandom {
         ((mixed ^ (mixed >> 31)) % sides as u64) as usize
     }
 
-    /// Happens this often in a hundred.
+    /// Returns true in `percent` percent of calls.
     pub fn is_hit(&mut self, percent: usize) -> bool {
         self.next_below(100) < percent
     }
 
-    /// One of these.
     pub fn pick_one<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.next_below(choices.len())]
     }

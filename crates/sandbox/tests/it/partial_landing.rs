@@ -1,4 +1,4 @@
-//! Landing a part of a result: what is chosen lands, the rest becomes another plan's.
+//! Landing a part of a result: the selected changes land, and another plan gets the rest.
 
 use plan::Epoch;
 use planwright_sandbox::land::{LandAttempt, LandingMethod, ProposalOutcome, SandboxResult};
@@ -35,21 +35,20 @@ fn land_result(
     let ProposalOutcome::Ready(proposal) =
         fixture.propose_landing(test_plan_id(number), epoch, result, &AS_COMMIT)
     else {
-        panic!("it is free to land");
+        panic!("nothing blocks the landing");
     };
     let landed = fixture.land_proposal(test_plan_id(number), epoch, &proposal);
     assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
     proposal.new
 }
 
-/// The paths a commit changed.
 fn list_changed_paths(fixture: &SandboxFixture, commit: &str) -> Vec<String> {
     let shown = ["show", "--format=", "--name-only", "--no-renames", commit];
     fixture.run_git(&shown).lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn a_part_lands_and_the_rest_lands_later_by_another_plan() {
+fn part_lands_and_another_plan_lands_the_rest() {
     let fixture = SandboxFixture::new();
     let whole = capture_usual_work(&fixture);
     let part = restrict_to_paths(&fixture, &whole, &["src", "odd*"]).unwrap();
@@ -65,7 +64,7 @@ fn a_part_lands_and_the_rest_lands_later_by_another_plan() {
         .unwrap();
     let rest = rest.unwrap();
     assert_eq!(rest.base, landed);
-    // The first plan goes with all it had; what is kept in the repository is enough.
+    // The first plan is removed completely; the base ref keeps the rest.
     fixture.sandboxes.release_pins(&key, Epoch(2)).unwrap();
     fixture
         .sandboxes
@@ -80,7 +79,7 @@ fn a_part_lands_and_the_rest_lands_later_by_another_plan() {
         fixture.run_git(&["rev-parse", &format!("{kept}^")]),
         landed.to_string()
     );
-    // Working on it does not unpin it.
+    // Working on the rest does not remove its base ref.
     fixture
         .sandboxes
         .enter_sandbox(
@@ -98,7 +97,7 @@ fn a_part_lands_and_the_rest_lands_later_by_another_plan() {
         fixture.run_git(&["rev-parse", "HEAD^{tree}"]),
         whole.tree.to_string()
     );
-    let nothing = fixture
+    let no_rest = fixture
         .sandboxes
         .compute_rest(
             &fixture.sandbox_key(test_plan_id(2)),
@@ -107,13 +106,13 @@ fn a_part_lands_and_the_rest_lands_later_by_another_plan() {
             &last,
         )
         .unwrap();
-    assert_eq!(nothing, None);
+    assert_eq!(no_rest, None);
     fixture.assert_clean();
     fixture.assert_no_leftovers();
 }
 
 #[test]
-fn a_pathspec_that_matches_nothing_is_named() {
+fn pathspec_without_a_match_is_reported() {
     let fixture = SandboxFixture::new();
     let whole = capture_usual_work(&fixture);
     for (paths, named) in [
@@ -132,14 +131,14 @@ fn a_pathspec_that_matches_nothing_is_named() {
     assert!(matches!(outside, Err(SandboxError::GitFailed { .. })));
     let all = restrict_to_paths(&fixture, &whole, &["."]).unwrap();
     assert_eq!(all, whole);
-    let but = restrict_to_paths(&fixture, &whole, &[".", ":(exclude)src"]).unwrap();
+    let without_src = restrict_to_paths(&fixture, &whole, &[".", ":(exclude)src"]).unwrap();
     assert_eq!(
-        list_result_paths(&fixture, &but),
+        list_result_paths(&fixture, &without_src),
         ["odd [name]*.txt", "old/gone.txt"]
     );
 }
 
-/// The paths of a result, as the agent's view of the vault shows them.
+/// Lists a result's paths, with the agent's repository, which borrows from the vault.
 fn list_result_paths(fixture: &SandboxFixture, result: &SandboxResult) -> Vec<String> {
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.sandboxes.current_sandbox(&key).unwrap().unwrap();
@@ -157,7 +156,7 @@ fn list_result_paths(fixture: &SandboxFixture, result: &SandboxResult) -> Vec<St
 }
 
 #[test]
-fn a_directory_that_took_the_place_of_a_file_takes_it_along() {
+fn selecting_a_directory_selects_the_file_it_replaced() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     std::fs::remove_file(sandbox.path.join("README.md")).unwrap();
@@ -172,7 +171,7 @@ fn a_directory_that_took_the_place_of_a_file_takes_it_along() {
 }
 
 #[test]
-fn a_rest_that_somebody_else_overlapped_says_so_when_it_is_proposed() {
+fn rest_that_conflicts_reports_it_when_proposed() {
     let fixture = SandboxFixture::new();
     let whole = capture_usual_work(&fixture);
     fixture.write_file("src/a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n8\n");

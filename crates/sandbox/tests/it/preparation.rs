@@ -1,4 +1,4 @@
-//! Ready to work: ignored files that work needs, and the user's set-up command.
+//! Preparing a sandbox: copying ignored files, and running the set-up command.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn make_ignoring_fixture() -> SandboxFixture {
 }
 
 #[test]
-fn ignored_files_that_are_asked_for_are_copied_and_no_others() {
+fn only_requested_ignored_files_are_copied() {
     let fixture = make_ignoring_fixture();
     let tool = fixture.path().join("target/tool");
     write_file(&tool, "#!/bin/sh\n");
@@ -53,33 +53,33 @@ fn ignored_files_that_are_asked_for_are_copied_and_no_others() {
     let before = fixture.snapshot_user_files();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.write_file("src/a.txt", "edited, not committed\n");
-    let furnished = copy_ignored_files(&fixture, &sandbox, &["*.local", "/target/tool"]);
+    let summary = copy_ignored_files(&fixture, &sandbox, &["*.local", "/target/tool"]);
     let bytes = "SECRET=1\ncolour=blue\n#!/bin/sh\n".len() as u64;
     assert_eq!(
-        furnished,
+        summary,
         IgnoredCopySummary {
             files: 3,
             bytes,
             left_out: 0
         }
     );
-    let there = |path: &str| sandbox.path.join(path);
+    let in_sandbox = |path: &str| sandbox.path.join(path);
     assert_eq!(
-        std::fs::read_to_string(there(".env")).unwrap(),
+        std::fs::read_to_string(in_sandbox(".env")).unwrap(),
         "SECRET=1\n"
     );
-    assert!(there("app/deep/settings.local").exists());
-    let mode = std::fs::metadata(there("target/tool")).unwrap();
+    assert!(in_sandbox("app/deep/settings.local").exists());
+    let mode = std::fs::metadata(in_sandbox("target/tool")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o755);
     for absent in [".env.test", "target/cache", "notes.txt", ".worktreeinclude"] {
-        assert!(!there(absent).exists(), "{absent}");
+        assert!(!in_sandbox(absent).exists(), "{absent}");
     }
     assert!(
-        std::fs::read_to_string(there("src/a.txt"))
+        std::fs::read_to_string(in_sandbox("src/a.txt"))
             .unwrap()
             .ends_with("eight\n")
     );
-    // Nothing of it is work.
+    // None of the copied files is captured.
     let result = fixture.capture_result(test_plan_id(1), 1);
     let tree = fixture.run_git(&["rev-parse", "HEAD^{tree}"]);
     assert_eq!(result.tree.to_string(), tree);
@@ -87,20 +87,20 @@ fn ignored_files_that_are_asked_for_are_copied_and_no_others() {
     let after = fixture.snapshot_user_files();
     let ours = |path: &&std::path::PathBuf| !path.ends_with(".git/index");
     assert!(after.keys().filter(ours).eq(before.keys().filter(ours)));
-    // What the agent made of it stays when it is done again.
-    write_file(&there(".env"), "SECRET=changed\n");
+    // A second call does not overwrite what the agent changed.
+    write_file(&in_sandbox(".env"), "SECRET=changed\n");
     assert_eq!(
         copy_ignored_files(&fixture, &sandbox, &["*.local"]).files,
         2
     );
     assert_eq!(
-        std::fs::read_to_string(there(".env")).unwrap(),
+        std::fs::read_to_string(in_sandbox(".env")).unwrap(),
         "SECRET=changed\n"
     );
 }
 
 #[test]
-fn a_file_that_only_the_checkout_ignores_would_be_captured_and_is_not_copied() {
+fn file_ignored_only_in_the_checkout_is_not_copied() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.write_file(".gitignore", "target/\n.env\n");
@@ -113,7 +113,7 @@ fn a_file_that_only_the_checkout_ignores_would_be_captured_and_is_not_copied() {
 }
 
 #[test]
-fn links_are_copied_as_links_and_never_followed() {
+fn symlinks_are_copied_and_never_followed() {
     let fixture = make_ignoring_fixture();
     let outside = fixture.directory.path().join("outside");
     write_file(&outside.join("secret.local"), "not theirs\n");
@@ -122,10 +122,10 @@ fn links_are_copied_as_links_and_never_followed() {
     symlink("../../../etc/passwd", fixture.path().join("links/file")).unwrap();
     symlink("nowhere", fixture.path().join("links/broken")).unwrap();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
-    // A way that leads out of the sandbox by a link of the agent's is not taken either.
+    // A symlink of the agent that leads out of the sandbox is not followed either.
     symlink(&outside, sandbox.path.join("app")).unwrap();
-    let furnished = copy_ignored_files(&fixture, &sandbox, &["links/", "*.local"]);
-    assert_eq!((furnished.files, furnished.left_out), (3, 1));
+    let summary = copy_ignored_files(&fixture, &sandbox, &["links/", "*.local"]);
+    assert_eq!((summary.files, summary.left_out), (3, 1));
     for link in ["directory", "file", "broken"] {
         let name = format!("links/{link}");
         assert_eq!(
@@ -138,7 +138,7 @@ fn links_are_copied_as_links_and_never_followed() {
 }
 
 #[test]
-fn too_much_is_cut_off_and_said() {
+fn files_beyond_the_limits_are_counted_as_left_out() {
     let fixture = make_ignoring_fixture();
     for number in 0..10 {
         fixture.write_file(&format!("target/{number}.txt"), "0123456789");
@@ -157,10 +157,9 @@ fn too_much_is_cut_off_and_said() {
             )
             .unwrap()
     };
-    let cut_off =
-        |furnished: IgnoredCopySummary| (furnished.files, furnished.bytes, furnished.left_out);
-    assert_eq!(cut_off(within(3, 1000)), (3, 30, 7));
-    assert_eq!(cut_off(within(100, 45)), (4, 40, 6));
+    let counts = |summary: IgnoredCopySummary| (summary.files, summary.bytes, summary.left_out);
+    assert_eq!(counts(within(3, 1000)), (3, 30, 7));
+    assert_eq!(counts(within(100, 45)), (4, 40, 6));
     assert_eq!(
         std::fs::read_dir(sandbox.path.join("target"))
             .unwrap()
@@ -170,7 +169,7 @@ fn too_much_is_cut_off_and_said() {
 }
 
 #[test]
-fn pipes_and_nested_repositories_are_left_alone() {
+fn pipes_and_nested_repositories_are_not_copied() {
     let fixture = make_ignoring_fixture();
     fixture.write_file("target/inner/file.txt", "inner\n");
     crate::fixture::run_git(&fixture.path().join("target/inner"), &["init", "-q", "."]);
@@ -179,8 +178,8 @@ fn pipes_and_nested_repositories_are_left_alone() {
         .status();
     assert!(pipe.unwrap().success());
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
-    let furnished = copy_ignored_files(&fixture, &sandbox, &["target/", "pipe.local"]);
-    assert_eq!(furnished.files, 1, "the cache alone");
+    let summary = copy_ignored_files(&fixture, &sandbox, &["target/", "pipe.local"]);
+    assert_eq!(summary.files, 1, "the cache alone");
     assert!(!sandbox.path.join("target/inner").exists());
 }
 
@@ -190,24 +189,25 @@ fn run_set_up(
     command: &str,
     limit: Duration,
 ) -> Result<SetUpOutcome, SandboxError> {
-    let (workshop, room) = (&fixture.sandboxes, fixture.sandbox_key(test_plan_id(1)));
-    workshop.run_set_up(&room, sandbox, command, limit, &|| true)
+    let (sandboxes, key) = (&fixture.sandboxes, fixture.sandbox_key(test_plan_id(1)));
+    sandboxes.run_set_up(&key, sandbox, command, limit, &|| true)
 }
 
 #[test]
-fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
+fn set_up_runs_once_in_the_sandbox_with_a_minimal_environment() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let command =
         "pwd; env | cut -d= -f1 | sort | tr '\\n' ' '; mkdir -p target; echo x >> target/ran";
-    let SetUpOutcome::Done(said) = run_set_up(&fixture, &sandbox, command, MINUTE).unwrap() else {
+    let SetUpOutcome::Done(output) = run_set_up(&fixture, &sandbox, command, MINUTE).unwrap()
+    else {
         panic!("it had not run before");
     };
-    let lines: Vec<&str> = said.text.lines().collect();
-    let place = sandbox.path.canonicalize().unwrap();
-    assert_eq!(lines[0], place.to_str().unwrap());
+    let lines: Vec<&str> = output.text.lines().collect();
+    let sandbox_path = sandbox.path.canonicalize().unwrap();
+    assert_eq!(lines[0], sandbox_path.to_str().unwrap());
     for name in lines[1].split_whitespace() {
-        // The shell sets a few by itself, and the supervisor marks what it runs.
+        // The shell sets a few variables, and the supervisor marks the run.
         let known = [
             "HOME",
             "PATH",
@@ -226,7 +226,7 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
     assert_eq!(again, SetUpOutcome::AlreadyDone);
     let ran = std::fs::read_to_string(sandbox.path.join("target/ran")).unwrap();
     assert_eq!(ran, "x\n");
-    // A sandbox of its own is new again.
+    // A new sandbox is set up again.
     let key = fixture.sandbox_key(test_plan_id(1));
     let fresh = fixture
         .sandboxes
@@ -244,17 +244,22 @@ fn the_set_up_runs_once_in_the_sandbox_with_little_around_it() {
 }
 
 #[test]
-fn a_set_up_that_fails_says_how_and_is_tried_again() {
+fn failed_set_up_is_reported_and_repeated() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let command = "echo out; echo no such package >&2; exit 3";
     for _ in 0..2 {
         let failed = run_set_up(&fixture, &sandbox, command, MINUTE);
-        let Err(SandboxError::SetUpFailed { ended, said, .. }) = failed else {
+        let Err(SandboxError::SetUpFailed {
+            ended,
+            said: output,
+            ..
+        }) = failed
+        else {
             panic!("{failed:?}");
         };
         assert_eq!(ended, SetUpFailure::Code(3));
-        assert_eq!(said.text, "out\nno such package\n");
+        assert_eq!(output.text, "out\nno such package\n");
     }
     let killed = run_set_up(&fixture, &sandbox, "kill -TERM $$", MINUTE);
     let Err(SandboxError::SetUpFailed { ended, .. }) = killed else {
@@ -266,45 +271,51 @@ fn a_set_up_that_fails_says_how_and_is_tried_again() {
 }
 
 #[test]
-fn only_the_end_of_a_long_output_is_kept() {
+fn only_the_end_of_long_output_is_kept() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let command = "yes 0123456789 | head -n 100000; echo the end";
-    let SetUpOutcome::Done(said) = run_set_up(&fixture, &sandbox, command, MINUTE).unwrap() else {
+    let SetUpOutcome::Done(output) = run_set_up(&fixture, &sandbox, command, MINUTE).unwrap()
+    else {
         panic!("it had not run before");
     };
-    assert_eq!(said.text.len(), 64 << 10);
-    assert_eq!(said.omitted_bytes, 1_100_000 + 8 - (64 << 10));
-    assert!(said.text.ends_with("the end\n"));
+    assert_eq!(output.text.len(), 64 << 10);
+    assert_eq!(output.omitted_bytes, 1_100_000 + 8 - (64 << 10));
+    assert!(output.text.ends_with("the end\n"));
 }
 
 #[test]
-fn a_set_up_that_takes_too_long_is_ended_with_all_it_started() {
+fn set_up_over_its_time_limit_is_killed_with_all_it_started() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let began = Instant::now();
     let command = format!("echo begun; {ESCAPING_SCRIPT} sleep 62");
     let limit = Duration::from_millis(500);
     let late = run_set_up(&fixture, &sandbox, &command, limit);
-    let Err(SandboxError::SetUpFailed { ended, said, .. }) = late else {
+    let Err(SandboxError::SetUpFailed {
+        ended,
+        said: output,
+        ..
+    }) = late
+    else {
         panic!("{late:?}");
     };
     assert_eq!(ended, SetUpFailure::TimedOut(limit));
-    assert_eq!(said.text, "begun\n");
+    assert_eq!(output.text, "begun\n");
     assert!(began.elapsed() < Duration::from_secs(30));
     assert_child_gone(&sandbox);
-    // What it leaves running when it ends by itself goes as well.
+    // Processes that outlive a successful command are killed as well.
     let done = run_set_up(&fixture, &sandbox, ESCAPING_SCRIPT, MINUTE);
     assert!(matches!(done, Ok(SetUpOutcome::Done(_))), "{done:?}");
     assert_child_gone(&sandbox);
 }
 
-/// Starts a process that leaves the group and the session it was started in, and says which it is.
+/// Starts a process that leaves its group and session, and writes its id to a file.
 const ESCAPING_SCRIPT: &str = "setsid sh -c 'echo $$ > child; exec sleep 61' & \
     while ! [ -s child ]; do sleep 0.01; done;";
 
 #[test]
-fn a_set_up_that_nobody_wants_any_more_is_ended_with_all_it_started() {
+fn unwanted_set_up_is_killed_with_all_it_started() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let began = Instant::now();
@@ -322,30 +333,30 @@ fn a_set_up_that_nobody_wants_any_more_is_ended_with_all_it_started() {
     );
     assert!(began.elapsed() < Duration::from_secs(30));
     assert_child_gone(&sandbox);
-    // Nothing says that it succeeded.
+    // No success was recorded.
     let done = run_set_up(&fixture, &sandbox, "true", MINUTE);
     assert!(matches!(done, Ok(SetUpOutcome::Done(_))), "{done:?}");
 }
 
 #[test]
-fn nobody_takes_a_sandbox_over_that_is_being_set_up() {
+fn sandbox_is_locked_during_set_up() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
-    let looked = std::cell::Cell::new(false);
-    let look = || {
+    let was_checked = std::cell::Cell::new(false);
+    let is_still_wanted = || {
         let lock = std::fs::File::open(sandbox.lock_path()).unwrap();
-        let taken = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-        looked.set(true);
-        taken.is_ok()
+        let locked = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        was_checked.set(true);
+        locked.is_ok()
     };
     let stopped = fixture.sandboxes.run_set_up(
         &fixture.sandbox_key(test_plan_id(1)),
         &sandbox,
         "sleep 62",
         MINUTE,
-        &look,
+        &is_still_wanted,
     );
-    assert!(looked.get());
+    assert!(was_checked.get());
     assert!(
         matches!(stopped, Err(SandboxError::SetUpStopped { .. })),
         "{stopped:?}"
@@ -353,15 +364,15 @@ fn nobody_takes_a_sandbox_over_that_is_being_set_up() {
 }
 
 #[test]
-fn a_workshop_that_nobody_supervises_in_runs_no_set_up() {
+fn set_up_needs_a_supervisor() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
-    let alone = Sandboxes::new(
+    let unsupervised = Sandboxes::new(
         fixture.directory.path().join("home"),
         crate::fixture::test_git_env(),
     );
     let key = fixture.sandbox_key(test_plan_id(1));
-    let refused = alone.run_set_up(&key, &sandbox, "touch ran", MINUTE, &|| true);
+    let refused = unsupervised.run_set_up(&key, &sandbox, "touch ran", MINUTE, &|| true);
     assert!(
         matches!(refused, Err(SandboxError::NoSupervisor { .. })),
         "{refused:?}"
@@ -370,12 +381,12 @@ fn a_workshop_that_nobody_supervises_in_runs_no_set_up() {
 }
 
 #[test]
-fn people_are_told_the_last_lines_of_a_set_up() {
+fn failed_set_up_shows_its_last_lines() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let failed = run_set_up(&fixture, &sandbox, "seq 1 100; exit 4", MINUTE);
-    let told = failed.unwrap_err().to_string();
-    let lines: Vec<&str> = told.lines().collect();
+    let message = failed.unwrap_err().to_string();
+    let lines: Vec<&str> = message.lines().collect();
     assert_eq!(
         lines[0],
         "the set-up `seq 1 100; exit 4` ended with exit code 4"
@@ -387,7 +398,7 @@ fn people_are_told_the_last_lines_of_a_set_up() {
         silent
             .unwrap_err()
             .to_string()
-            .ends_with("It said nothing.")
+            .ends_with("It printed nothing.")
     );
 }
 

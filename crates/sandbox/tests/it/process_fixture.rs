@@ -1,4 +1,4 @@
-//! A directory to run supervised programs in, and what they leave in it.
+//! A directory to run supervised programs in.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,6 @@ pub struct ProcessFixture {
     pub directory: tempfile::TempDir,
 }
 
-/// What a program said, and how it ended.
 pub struct ProgramResult {
     pub ending: RunEnding,
     pub output: String,
@@ -30,7 +29,6 @@ impl ProcessFixture {
         Self { directory }
     }
 
-    /// Where programs run.
     pub fn work_dir(&self) -> PathBuf {
         self.directory.path().join("work")
     }
@@ -54,7 +52,7 @@ impl ProcessFixture {
         self.process_spec(&["sh", "-c", script])
     }
 
-    /// Waits for a file that a program writes whole, and reads it.
+    /// Waits until a program has written a line to a file, and reads it.
     pub fn await_file(&self, name: &str) -> String {
         let path = self.work_dir().join(name);
         let mut text = String::new();
@@ -77,40 +75,43 @@ pub fn make_supervisor() -> Supervisor {
     Supervisor::new(vec![SUPERVISOR.into(), "supervise".into()])
 }
 
-/// One that keeps another ready, and has this word among its own so that both can be found.
+/// A supervisor that keeps an idle process. `word` is an argument by which its processes are found.
 pub fn make_idling_supervisor(word: &Path) -> Supervisor {
     Supervisor::new(vec![SUPERVISOR.into(), "supervise".into(), word.into()]).with_idle_process()
 }
 
-/// The supervising processes that have this word among theirs; last stages are not among them.
+/// Supervising processes with this argument, without their launchers.
 pub fn list_supervisors(word: &Path) -> Vec<String> {
     list_stage_processes(word, false)
 }
 
-/// Their last stages that have not become their programs yet.
+/// Their launchers that have not executed a program yet.
 pub fn list_launchers(word: &Path) -> Vec<String> {
     list_stage_processes(word, true)
 }
 
-fn list_stage_processes(word: &Path, last: bool) -> Vec<String> {
+fn list_stage_processes(word: &Path, is_launcher_wanted: bool) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap() {
         let entry = entry.unwrap();
-        // Whoever ended meanwhile is not one of them.
+        // The process may have ended in the meantime.
         let Ok(words) = std::fs::read(entry.path().join("cmdline")) else {
             continue;
         };
         let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-        let supervises = words.contains(&b"supervise".as_slice());
-        let is_last = words.contains(&b"--inner".as_slice());
-        if supervises && is_last == last && words.contains(&word.as_os_str().as_bytes()) {
+        let is_supervisor = words.contains(&b"supervise".as_slice());
+        let is_launcher = words.contains(&b"--inner".as_slice());
+        if is_supervisor
+            && is_launcher == is_launcher_wanted
+            && words.contains(&word.as_os_str().as_bytes())
+        {
             found.push(entry.file_name().into_string().unwrap());
         }
     }
     found
 }
 
-/// As on a system that has no Landlock.
+/// Behaves as on a system without Landlock.
 pub fn make_supervisor_without_landlock() -> Supervisor {
     Supervisor::new(vec![
         SUPERVISOR.into(),
@@ -128,20 +129,20 @@ pub fn run_program_with(supervisor: &Supervisor, spec: &ProcessSpec) -> ProgramR
     let (mut output, mut errors) = running.take_output().unwrap();
     assert!(running.take_output().is_none());
     let errors = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        errors.read_to_end(&mut said).unwrap();
-        said
+        let mut text = Vec::new();
+        errors.read_to_end(&mut text).unwrap();
+        text
     });
-    let mut said = Vec::new();
-    output.read_to_end(&mut said).unwrap();
+    let mut text = Vec::new();
+    output.read_to_end(&mut text).unwrap();
     ProgramResult {
         ending: running.wait().unwrap(),
-        output: String::from_utf8_lossy(&said).into_owned(),
+        output: String::from_utf8_lossy(&text).into_owned(),
         errors: String::from_utf8_lossy(&errors.join().unwrap()).into_owned(),
     }
 }
 
-/// Is a process there, other than as a number that nobody has asked for yet?
+/// Is a process running? A zombie is not.
 pub fn is_alive(process: &str) -> bool {
     let stat = Path::new("/proc").join(process).join("stat");
     let stat = std::fs::read_to_string(stat).unwrap_or_default();
@@ -151,10 +152,10 @@ pub fn is_alive(process: &str) -> bool {
 
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-    let until = Instant::now() + WAIT_TIMEOUT;
+    let deadline = Instant::now() + WAIT_TIMEOUT;
     while !holds() {
         assert!(
-            Instant::now() < until,
+            Instant::now() < deadline,
             "not within {WAIT_TIMEOUT:?}: {what}"
         );
         std::thread::sleep(Duration::from_millis(2));

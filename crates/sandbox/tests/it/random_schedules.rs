@@ -1,6 +1,6 @@
-//! Random schedules against a model: plans and a person work in one repository, landings are killed
-//! and repeated, and after every step the repository is exactly what the model says. Nobody's work
-//! is lost, an undo takes out one plan's work alone, and nothing of ours is left lying about.
+//! Random schedules against a model: plans and a user work in one repository, and landings are
+//! killed and repeated. After every step the repository matches the model: no work is lost, an undo
+//! removes only one plan's work, and nothing is left behind.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,12 +10,12 @@ use plan::{Epoch, PlanId};
 use planwright_sandbox::land::{
     LandAttempt, LandingMethod, LandingProposal, ProposalOutcome, SandboxResult,
 };
-use planwright_sandbox::{LandingObstacle, ObjectId, Step, StepFaults};
+use planwright_sandbox::{LandingObstacle, ObjectId, SandboxStep, StepFaults};
 
 use crate::fixture::{SandboxFixture, test_plan_id, write_file};
 use crate::model::{
-    FileSlots, ModelEdits, ModelTree, SLOT_COUNT, SeededRandom, apply_edits, list_differing_paths,
-    merge_model_trees, render_file,
+    FileSlots, ModelEdits, ModelTree, SLOT_COUNT, ScheduleRandom, apply_edits,
+    list_differing_paths, merge_model_trees, render_file,
 };
 
 const SCHEDULE_COUNT: u64 = 200;
@@ -23,23 +23,23 @@ const STEPS_PER_SCHEDULE: usize = 5;
 const TRACKED_PATHS: [&str; 3] = ["one.txt", "lib/two.txt", "lib/deep/three.txt"];
 const UNTRACKED_PATHS: [&str; 3] = ["four.txt", "lib/five.txt", "new/dir/six.txt"];
 
-/// Where a landing can be killed.
-const KILL_STEPS: [Step; 10] = [
-    Step::IndexLocked,
-    Step::Staged,
-    Step::Journalled,
-    Step::IndexPlaced,
-    Step::RefMoved,
-    Step::SomeExchanged,
-    Step::AllExchanged,
-    Step::IndexRefreshed,
-    Step::Unlocked,
-    Step::JournalRemoved,
+/// Steps at which a landing can be killed.
+const KILL_STEPS: [SandboxStep; 10] = [
+    SandboxStep::IndexLocked,
+    SandboxStep::Staged,
+    SandboxStep::Journalled,
+    SandboxStep::IndexPlaced,
+    SandboxStep::RefMoved,
+    SandboxStep::SomeExchanged,
+    SandboxStep::AllExchanged,
+    SandboxStep::IndexRefreshed,
+    SandboxStep::Unlocked,
+    SandboxStep::JournalRemoved,
 ];
 
-/// A failing schedule says its number; with `PLANWRIGHT_TEST_SEED` it runs alone.
+/// A failing schedule prints its seed. Set `PLANWRIGHT_TEST_SEED` to run it alone.
 #[test]
-fn two_hundred_random_schedules_end_as_the_model_says() {
+fn random_schedules_match_the_model() {
     if let Ok(seed) = std::env::var("PLANWRIGHT_TEST_SEED") {
         return ScheduleRun::new(seed.parse().unwrap()).run_schedule();
     }
@@ -60,7 +60,7 @@ fn two_hundred_random_schedules_end_as_the_model_says() {
     });
 }
 
-/// A commit of the person's branch.
+/// A commit on the user's branch.
 #[derive(Clone)]
 struct ModelCommit {
     id: ObjectId,
@@ -68,7 +68,7 @@ struct ModelCommit {
     parents: usize,
 }
 
-/// What a plan did to a tree, and what git calls it.
+/// What a plan changed in a tree, and its result in git.
 #[derive(Clone)]
 struct PlanWork {
     plan_id: PlanId,
@@ -77,7 +77,6 @@ struct PlanWork {
     outcome: SandboxResult,
 }
 
-/// A plan that landed.
 struct LandedWork {
     work: PlanWork,
     method: LandingMethod,
@@ -85,17 +84,17 @@ struct LandedWork {
 }
 
 struct ScheduleRun {
-    yard: SandboxFixture,
-    random: SeededRandom,
+    fixture: SandboxFixture,
+    random: ScheduleRandom,
     seed: u64,
     history: Vec<ModelCommit>,
-    /// What the person saved while a landing lay killed.
+    /// A path that the user saved while a killed landing was not recovered yet.
     saved: Option<String>,
     edits: ModelEdits,
     pending: Vec<PlanWork>,
-    done: Vec<LandedWork>,
+    landed_work: Vec<LandedWork>,
     plans: u128,
-    value: u32,
+    next_value: u32,
     epoch: u64,
     log: Vec<String>,
 }
@@ -117,13 +116,13 @@ impl ScheduleRun {
             .iter()
             .map(|path| ((*path).to_owned(), [0; SLOT_COUNT]))
             .collect();
-        for (path, sheet) in &tree {
-            fixture.write_file(path, &render_file(path, sheet));
+        for (path, slots) in &tree {
+            fixture.write_file(path, &render_file(path, slots));
         }
         let id = fixture.commit_all("start");
         Self {
-            yard: fixture,
-            random: SeededRandom::new(seed),
+            fixture,
+            random: ScheduleRandom::new(seed),
             seed,
             history: vec![ModelCommit {
                 id,
@@ -133,9 +132,9 @@ impl ScheduleRun {
             saved: None,
             edits: ModelEdits::new(),
             pending: Vec::new(),
-            done: Vec::new(),
+            landed_work: Vec::new(),
             plans: 0,
-            value: 0,
+            next_value: 0,
             epoch: 0,
             log: Vec::new(),
         }
@@ -161,7 +160,7 @@ impl ScheduleRun {
             self.check_repository();
         }
         if self.seed.is_multiple_of(10) {
-            assert_eq!(self.yard.run_git(&["fsck", "--no-dangling"]), "");
+            assert_eq!(self.fixture.run_git(&["fsck", "--no-dangling"]), "");
         }
     }
 
@@ -169,14 +168,14 @@ impl ScheduleRun {
         &self.history.last().unwrap().tree
     }
 
-    /// Where the branch is; read without git, because it is asked so often.
+    /// Reads the ref file instead of starting git, because it is called often.
     fn read_branch_tip(&self) -> ObjectId {
-        let text = self.yard.read_file(".git/refs/heads/main");
+        let text = self.fixture.read_file(".git/refs/heads/main");
         text.trim().parse().unwrap()
     }
 
-    fn log_action(&mut self, what: impl Into<String>) {
-        self.log.push(what.into());
+    fn log_action(&mut self, action: impl Into<String>) {
+        self.log.push(action.into());
     }
 
     fn next_plan_id(&mut self) -> PlanId {
@@ -189,43 +188,43 @@ impl ScheduleRun {
         self.epoch
     }
 
-    /// A random change to a tree: the path, and what it becomes.
+    /// Chooses a random change to a tree: a path, and its new content.
     fn choose_change(&mut self, tree: &ModelTree) -> (String, Option<FileSlots>) {
-        self.value += 1;
-        let there: Vec<String> = tree.keys().cloned().collect();
+        self.next_value += 1;
+        let present: Vec<String> = tree.keys().cloned().collect();
         let absent: Vec<&str> = UNTRACKED_PATHS
             .into_iter()
             .filter(|path| !tree.contains_key(*path))
             .collect();
         let kind = self.random.next_below(10);
-        if there.is_empty() || (kind == 0 && !absent.is_empty()) {
+        if present.is_empty() || (kind == 0 && !absent.is_empty()) {
             let path = (*self.random.pick_one(&absent)).to_owned();
-            return (path, Some([self.value; SLOT_COUNT]));
+            return (path, Some([self.next_value; SLOT_COUNT]));
         }
-        let path = self.random.pick_one(&there).clone();
+        let path = self.random.pick_one(&present).clone();
         if kind == 1 {
             return (path, None);
         }
-        let mut sheet = tree[&path];
-        sheet[self.random.next_below(SLOT_COUNT)] = self.value;
-        (path, Some(sheet))
+        let mut slots = tree[&path];
+        slots[self.random.next_below(SLOT_COUNT)] = self.next_value;
+        (path, Some(slots))
     }
 
-    /// A plan works in a sandbox; the person's repository is not concerned.
+    /// A plan works in a sandbox, without touching the user's repository.
     fn work_on_plan(&mut self) {
         let (plan, epoch) = (self.next_plan_id(), self.next_epoch());
         let before = self.head_tree().clone();
-        let sandbox = self.yard.enter_sandbox(plan, epoch);
+        let sandbox = self.fixture.enter_sandbox(plan, epoch);
         let mut after = before.clone();
         for _ in 0..=self.random.next_below(3) {
-            let (path, sheet) = self.choose_change(&after);
-            write_model_file(&sandbox.path, &path, sheet.as_ref());
-            match sheet {
-                Some(sheet) => after.insert(path, sheet),
+            let (path, slots) = self.choose_change(&after);
+            write_model_file(&sandbox.path, &path, slots.as_ref());
+            match slots {
+                Some(slots) => after.insert(path, slots),
                 None => after.remove(&path),
             };
         }
-        let outcome = self.yard.capture_result(plan, epoch);
+        let outcome = self.fixture.capture_result(plan, epoch);
         let paths = list_differing_paths(&before, &after);
         self.log_action(format!("{plan} works on {paths:?}"));
         if paths.is_empty() {
@@ -254,33 +253,33 @@ impl ScheduleRun {
         self.land_work(work, method);
     }
 
-    /// An undo is the inverse change, merged with what came since.
+    /// An undo is the inverse change, merged with later ones.
     fn undo_landing(&mut self) {
-        if self.done.is_empty() {
+        if self.landed_work.is_empty() {
             return;
         }
-        let number = self.random.next_below(self.done.len());
-        let (new, before, after, how) = {
-            let done = &self.done[number];
-            let method = match done.method {
+        let number = self.random.next_below(self.landed_work.len());
+        let (new, before, after, undo_method) = {
+            let landed_work = &self.landed_work[number];
+            let method = match landed_work.method {
                 LandingMethod::Uncommitted => LandingMethod::Uncommitted,
                 LandingMethod::Commit { .. } | LandingMethod::Branch(_) => {
                     LandingMethod::Commit { merge: false }
                 }
             };
-            let new = done.proposal.new.clone();
+            let new = landed_work.proposal.new.clone();
             (
                 new,
-                done.work.before.clone(),
-                done.work.after.clone(),
+                landed_work.work.before.clone(),
+                landed_work.work.after.clone(),
                 method,
             )
         };
         let plan = self.next_plan_id();
-        let undone = self.done[number].work.plan_id;
+        let undone = self.landed_work[number].work.plan_id;
         self.log_action(format!("{plan} undoes {undone}"));
         let tree = self
-            .yard
+            .fixture
             .run_git(&["rev-parse", &format!("{new}^1^{{tree}}")]);
         let outcome = SandboxResult {
             base: new,
@@ -292,12 +291,12 @@ impl ScheduleRun {
             after: before,
             outcome,
         };
-        self.land_work(work, how);
+        self.land_work(work, undo_method);
     }
 
-    /// Lands a plan, whatever happens on the way.
+    /// Lands a plan, with random kills and user actions in between.
     fn land_work(&mut self, work: PlanWork, method: LandingMethod) {
-        // Each round is either the last, or made the target move.
+        // Each round is the last one, or moves the target.
         for round in 0..3 {
             let epoch = self.next_epoch();
             self.log_action(format!(
@@ -305,13 +304,13 @@ impl ScheduleRun {
                 work.plan_id
             ));
             let tip = self.choose_target_tree(&method);
-            let proposed = self
-                .yard
-                .propose_landing(work.plan_id, epoch, &work.outcome, &method);
+            let proposed =
+                self.fixture
+                    .propose_landing(work.plan_id, epoch, &work.outcome, &method);
             let merged = match merge_model_trees(&work.before, &tip, &work.after) {
                 Ok(merged) => merged,
                 Err(expected) => {
-                    // What the person did not commit yet is named as that, and not as somebody's commit.
+                    // Conflicts with uncommitted edits are reported as edits, not as commits.
                     let uncommitted = list_differing_paths(self.head_tree(), &tip);
                     let edited: BTreeSet<String> =
                         expected.intersection(&uncommitted).cloned().collect();
@@ -359,7 +358,7 @@ impl ScheduleRun {
             let moved = self.history.last().unwrap().id != proposal.old;
             if moved && matches!(method, LandingMethod::Commit { .. }) {
                 assert_eq!(
-                    self.yard.land_proposal(work.plan_id, epoch, &proposal),
+                    self.fixture.land_proposal(work.plan_id, epoch, &proposal),
                     LandAttempt::TargetMoved
                 );
                 self.log_action("  moved");
@@ -370,7 +369,7 @@ impl ScheduleRun {
                 .find_expected_obstacles(&method, &tip, &touched)
                 .filter(|_| in_files)
             {
-                let landed = self.yard.land_proposal(work.plan_id, epoch, &proposal);
+                let landed = self.fixture.land_proposal(work.plan_id, epoch, &proposal);
                 assert_eq!(list_blocking_paths(&landed), expected);
                 self.log_action("  hindered under the lock");
                 return;
@@ -388,7 +387,7 @@ impl ScheduleRun {
         }
     }
 
-    /// `false` if it did not land in the end.
+    /// Returns `false` if it did not land in the end.
     fn land_or_be_killed(
         &mut self,
         work: &PlanWork,
@@ -401,42 +400,46 @@ impl ScheduleRun {
         let none_kept = LandAttempt::Landed { kept: Vec::new() };
         if !self.random.is_hit(40) {
             assert_eq!(
-                self.yard.land_proposal(work.plan_id, epoch, proposal),
+                self.fixture.land_proposal(work.plan_id, epoch, proposal),
                 none_kept
             );
             return true;
         }
         let step = *self.random.pick_one(&KILL_STEPS);
-        let failing = self.yard.with_faults(StepFaults::new(move |at| {
+        let failing = self.fixture.with_faults(StepFaults::new(move |at| {
             if at == step {
                 return Err(std::io::Error::from_raw_os_error(28));
             }
             Ok(())
         }));
-        let key = self.yard.sandbox_key(work.plan_id);
+        let key = self.fixture.sandbox_key(work.plan_id);
         let killed = failing.land_proposal(&key, Epoch(epoch), proposal).is_err();
         self.log_action(format!("  killed at {step:?}: {killed}"));
         let mut saved = None;
         if killed && in_files && self.random.is_hit(40) {
             let touched: Vec<String> = landing.touched.iter().cloned().collect();
             let path = self.random.pick_one(&touched).clone();
-            self.value += 1;
-            write_model_file(&self.yard.path(), &path, Some(&[self.value; SLOT_COUNT]));
+            self.next_value += 1;
+            write_model_file(
+                &self.fixture.path(),
+                &path,
+                Some(&[self.next_value; SLOT_COUNT]),
+            );
             self.log_action(format!("  meanwhile the person saves {path}"));
-            saved = Some((path, [self.value; SLOT_COUNT]));
+            saved = Some((path, [self.next_value; SLOT_COUNT]));
         }
         let epoch = self.next_epoch();
-        let before_it_moved = matches!(
+        let before_ref_moved = matches!(
             step,
-            Step::IndexLocked | Step::Staged | Step::Journalled | Step::IndexPlaced
+            SandboxStep::IndexLocked | SandboxStep::Staged | SandboxStep::Journalled | SandboxStep::IndexPlaced
         );
-        let landed = self.yard.land_proposal(work.plan_id, epoch, proposal);
-        let Some((path, sheet)) = saved else {
+        let landed = self.fixture.land_proposal(work.plan_id, epoch, proposal);
+        let Some((path, slots)) = saved else {
             assert_eq!(landed, none_kept);
             return true;
         };
-        if before_it_moved {
-            self.edits.insert(path, Some(sheet));
+        if before_ref_moved {
+            self.edits.insert(path, Some(slots));
             let expected = self
                 .find_expected_obstacles(method, landing.tip, landing.touched)
                 .unwrap();
@@ -447,17 +450,17 @@ impl ScheduleRun {
             panic!("it had landed, not {landed:?}");
         };
         assert!(kept.iter().all(|kept| kept.to_string() == path), "{kept:?}");
-        // What landed is in the branch or beside it; the file is as they saved it.
+        // The change is in the branch or in the files; the saved file has the user's content.
         for touched in landing.touched {
             let landed = landing.merged.get(touched).copied();
             self.edits.insert(touched.clone(), landed);
         }
-        self.edits.insert(path.clone(), Some(sheet));
+        self.edits.insert(path.clone(), Some(slots));
         self.saved = Some(path);
         true
     }
 
-    /// What the model makes of a landing.
+    /// Applies a landing to the model.
     fn record_landing(
         &mut self,
         work: PlanWork,
@@ -477,26 +480,28 @@ impl ScheduleRun {
                 });
             }
             LandingMethod::Branch(name) => {
-                let listed = self.yard.run_git(&["ls-tree", "-r", "--name-only", name]);
+                let listed = self
+                    .fixture
+                    .run_git(&["ls-tree", "-r", "--name-only", name]);
                 assert_eq!(
                     listed,
                     merged.keys().cloned().collect::<Vec<_>>().join("\n")
                 );
                 for path in &touched {
-                    if let Some(sheet) = merged.get(path) {
-                        let there = self.yard.run_git(&["show", &format!("{name}:{path}")]);
-                        assert_eq!(there, render_file(path, sheet).trim());
+                    if let Some(slots) = merged.get(path) {
+                        let present = self.fixture.run_git(&["show", &format!("{name}:{path}")]);
+                        assert_eq!(present, render_file(path, slots).trim());
                     }
                 }
             }
             LandingMethod::Uncommitted => {
-                // A save during a killed landing is newer.
+                // A file saved during a killed landing is newer.
                 for path in touched
                     .into_iter()
                     .filter(|path| Some(path) != saved.as_ref())
                 {
-                    let sheet = merged.get(&path).copied();
-                    self.edits.insert(path, sheet);
+                    let slots = merged.get(&path).copied();
+                    self.edits.insert(path, slots);
                 }
             }
         }
@@ -505,7 +510,7 @@ impl ScheduleRun {
             after: merged,
             ..work
         };
-        self.done.push(LandedWork {
+        self.landed_work.push(LandedWork {
             work,
             method,
             proposal,
@@ -513,25 +518,27 @@ impl ScheduleRun {
         self.drop_void_edits();
     }
 
-    /// Landing what landed changes nothing, whatever the person did since.
+    /// Landing again changes nothing, whatever the user did since.
     fn land_again(&mut self) {
-        if self.done.is_empty() {
+        if self.landed_work.is_empty() {
             return;
         }
-        let number = self.random.next_below(self.done.len());
+        let number = self.random.next_below(self.landed_work.len());
         let epoch = self.next_epoch();
-        let done = &self.done[number];
-        let is_there = match done.method {
+        let landed_work = &self.landed_work[number];
+        let is_in_history = match landed_work.method {
             LandingMethod::Commit { .. } => self
                 .history
                 .iter()
-                .any(|commit| commit.id == done.proposal.new),
+                .any(|commit| commit.id == landed_work.proposal.new),
             LandingMethod::Branch(_) | LandingMethod::Uncommitted => true,
         };
-        let plan = done.work.plan_id;
-        let landed = self.yard.land_proposal(plan, epoch, &done.proposal);
+        let plan = landed_work.work.plan_id;
+        let landed = self
+            .fixture
+            .land_proposal(plan, epoch, &landed_work.proposal);
         self.log_action(format!("{plan} lands again: {landed:?}"));
-        let expected = if is_there {
+        let expected = if is_in_history {
             LandAttempt::Landed { kept: Vec::new() }
         } else {
             LandAttempt::Removed
@@ -543,7 +550,7 @@ impl ScheduleRun {
         if !self.edits.is_empty() && self.random.is_hit(30) {
             self.log_action("the person commits everything");
             let tree = apply_edits(self.head_tree(), &self.edits);
-            let id = self.yard.commit_all("everything");
+            let id = self.fixture.commit_all("everything");
             self.edits.clear();
             self.history.push(ModelCommit {
                 id,
@@ -572,23 +579,23 @@ impl ScheduleRun {
         }
     }
 
-    /// The person changes a file and commits it alone; their other edits stay as they are.
+    /// The user changes a file and commits only that; other edits stay.
     fn commit_one_path(&mut self, options: &[&str]) -> Option<(ObjectId, ModelTree)> {
         let mut tree = self.head_tree().clone();
-        let (path, sheet) = self.choose_change(&tree);
-        if self.edits.contains_key(&path) || (tree.len() == 1 && sheet.is_none()) {
+        let (path, slots) = self.choose_change(&tree);
+        if self.edits.contains_key(&path) || (tree.len() == 1 && slots.is_none()) {
             return None;
         }
-        self.log_action(format!("the person commits {path} {options:?}: {sheet:?}"));
-        write_model_file(&self.yard.path(), &path, sheet.as_ref());
-        self.yard.run_git(&["add", "--all", "--", &path]);
+        self.log_action(format!("the person commits {path} {options:?}: {slots:?}"));
+        write_model_file(&self.fixture.path(), &path, slots.as_ref());
+        self.fixture.run_git(&["add", "--all", "--", &path]);
         let mut arguments = vec!["commit", "-q", "--no-verify", "--allow-empty"];
         arguments.extend(options);
         arguments.extend(["-m", "by hand", "--", &path]);
-        self.yard.run_git(&arguments);
+        self.fixture.run_git(&arguments);
         let id = self.read_branch_tip();
-        match sheet {
-            Some(sheet) => tree.insert(path, sheet),
+        match slots {
+            Some(slots) => tree.insert(path, slots),
             None => tree.remove(&path),
         };
         Some((id, tree))
@@ -599,10 +606,10 @@ impl ScheduleRun {
             return;
         };
         let touched = list_differing_paths(&before.tree, &last.tree);
-        let free = touched.iter().all(|path| !self.edits.contains_key(path));
-        if free && self.random.is_hit(50) {
+        let is_unedited = touched.iter().all(|path| !self.edits.contains_key(path));
+        if is_unedited && self.random.is_hit(50) {
             self.log_action("the person takes the last commit back");
-            self.yard.run_git(&["reset", "-q", "--keep", "HEAD~1"]);
+            self.fixture.run_git(&["reset", "-q", "--keep", "HEAD~1"]);
             self.history.pop();
             self.drop_void_edits();
             return;
@@ -610,16 +617,16 @@ impl ScheduleRun {
         let [.., onto, dropped, last] = self.history.as_slice() else {
             return;
         };
-        let plain = dropped.parents == 1 && last.parents == 1 && self.edits.is_empty();
+        let is_linear = dropped.parents == 1 && last.parents == 1 && self.edits.is_empty();
         let Ok(tree) = merge_model_trees(&dropped.tree, &onto.tree, &last.tree) else {
             return;
         };
-        if !plain || tree == onto.tree {
+        if !is_linear || tree == onto.tree {
             return;
         }
         let (onto, dropped) = (onto.id.to_string(), dropped.id.to_string());
         self.log_action("the person rebases the commit before the last away");
-        self.yard
+        self.fixture
             .run_git(&["rebase", "-q", "--onto", &onto, &dropped, "main"]);
         let id = self.read_branch_tip();
         self.history.truncate(self.history.len() - 2);
@@ -632,22 +639,21 @@ impl ScheduleRun {
 
     fn person_edits(&mut self) {
         let files = apply_edits(self.head_tree(), &self.edits);
-        let (path, sheet) = self.choose_change(&files);
-        if sheet.is_none() && self.edits.contains_key(&path) {
+        let (path, slots) = self.choose_change(&files);
+        if slots.is_none() && self.edits.contains_key(&path) {
             return;
         }
-        write_model_file(&self.yard.path(), &path, sheet.as_ref());
+        write_model_file(&self.fixture.path(), &path, slots.as_ref());
         let staged =
-            self.head_tree().contains_key(&path) && sheet.is_some() && self.random.is_hit(30);
+            self.head_tree().contains_key(&path) && slots.is_some() && self.random.is_hit(30);
         if staged {
-            self.yard.run_git(&["add", "--", &path]);
+            self.fixture.run_git(&["add", "--", &path]);
         }
         self.log_action(format!("the person edits {path}, staged: {staged}"));
-        self.edits.insert(path, sheet);
+        self.edits.insert(path, slots);
     }
 
-    /// The paths that the person's work keeps a change of these from.
-    /// What a result is merged with: the branch, or the files as they are.
+    /// The tree that a result is merged with: the branch, or the current files.
     fn choose_target_tree(&self, method: &LandingMethod) -> ModelTree {
         match method {
             LandingMethod::Commit { .. } | LandingMethod::Branch(_) => self.head_tree().clone(),
@@ -655,6 +661,7 @@ impl ScheduleRun {
         }
     }
 
+    /// The paths of the user's edits that block this change.
     fn find_expected_obstacles(
         &self,
         method: &LandingMethod,
@@ -662,17 +669,17 @@ impl ScheduleRun {
         touched: &BTreeSet<String>,
     ) -> Option<BTreeSet<String>> {
         if *method == LandingMethod::Uncommitted {
-            let since = list_differing_paths(tip, &self.choose_target_tree(method));
-            let hit: BTreeSet<String> = touched.intersection(&since).cloned().collect();
-            return (!hit.is_empty()).then_some(hit);
+            let changed = list_differing_paths(tip, &self.choose_target_tree(method));
+            let blocked: BTreeSet<String> = touched.intersection(&changed).cloned().collect();
+            return (!blocked.is_empty()).then_some(blocked);
         }
         let committed = list_differing_paths(tip, self.head_tree());
-        let hit: BTreeSet<String> = touched
+        let blocked: BTreeSet<String> = touched
             .iter()
             .filter(|path| self.edits.contains_key(*path) || committed.contains(*path))
             .cloned()
             .collect();
-        (!hit.is_empty()).then_some(hit)
+        (!blocked.is_empty()).then_some(blocked)
     }
 
     fn drop_void_edits(&mut self) {
@@ -681,29 +688,29 @@ impl ScheduleRun {
             .retain(|path, edit| head.get(path) != edit.as_ref());
     }
 
-    /// Branch, index and files are what the model says; nothing of ours lies about.
+    /// Checks that branch, index and files match the model, and that nothing is left behind.
     fn check_repository(&mut self) {
         self.drop_void_edits();
         let mut files = Vec::new();
-        list_files(&self.yard.path(), Path::new(""), &mut files);
-        let mut there = Vec::new();
+        list_files(&self.fixture.path(), Path::new(""), &mut files);
+        let mut present = Vec::new();
         for path in files {
             assert!(!path.ends_with(".lock"), "{path} was left behind");
             assert!(!path.contains("planwright-"), "{path} was left behind");
             assert!(!path.starts_with(".git/planwright"), "{path} was left");
             if !path.starts_with(".git/") {
-                let content = self.yard.read_file(&path);
-                there.push((path, content));
+                let content = self.fixture.read_file(&path);
+                present.push((path, content));
             }
         }
-        there.sort();
+        present.sort();
         let expected: Vec<(String, String)> = apply_edits(self.head_tree(), &self.edits)
             .iter()
-            .map(|(path, sheet)| (path.clone(), render_file(path, sheet)))
+            .map(|(path, slots)| (path.clone(), render_file(path, slots)))
             .collect();
-        assert_eq!(there, expected, "the files");
+        assert_eq!(present, expected, "the files");
         let status = ["status", "--porcelain", "--no-renames", "-uall"];
-        let status = self.yard.run_git(&status);
+        let status = self.fixture.run_git(&status);
         let differing: BTreeSet<&str> = status
             .lines()
             .map(|line| line.rsplit(' ').next().unwrap())
@@ -711,11 +718,11 @@ impl ScheduleRun {
         let edited: BTreeSet<&str> = self.edits.keys().map(String::as_str).collect();
         assert_eq!(differing, edited, "what git says is not committed");
         for path in edited {
-            if let Some(sheet) = self.head_tree().get(path) {
-                let there = self.yard.run_git(&["show", &format!("main:{path}")]);
+            if let Some(slots) = self.head_tree().get(path) {
+                let present = self.fixture.run_git(&["show", &format!("main:{path}")]);
                 assert_eq!(
-                    there,
-                    render_file(path, sheet).trim(),
+                    present,
+                    render_file(path, slots).trim(),
                     "{path} in the branch"
                 );
             }
@@ -724,16 +731,15 @@ impl ScheduleRun {
     }
 }
 
-/// What a landing should do.
 struct ExpectedLanding<'a> {
     merged: &'a ModelTree,
     touched: &'a BTreeSet<String>,
     tip: &'a ModelTree,
 }
 
-fn write_model_file(root: &Path, path: &str, sheet: Option<&FileSlots>) {
-    match sheet {
-        Some(sheet) => write_file(&root.join(path), &render_file(path, sheet)),
+fn write_model_file(root: &Path, path: &str, slots: Option<&FileSlots>) {
+    match slots {
+        Some(slots) => write_file(&root.join(path), &render_file(path, slots)),
         None => std::fs::remove_file(root.join(path)).unwrap(),
     }
 }
@@ -755,7 +761,7 @@ fn list_blocking_paths(landed: &LandAttempt) -> BTreeSet<String> {
     paths.iter().map(ToString::to_string).collect()
 }
 
-/// Every file below a directory, git's objects excepted.
+/// Every file below a directory, except git's objects.
 fn list_files(root: &Path, below: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(root.join(below)).unwrap() {
         let entry = entry.unwrap();

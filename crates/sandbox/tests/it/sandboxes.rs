@@ -1,33 +1,33 @@
-//! G8 before apply: an agent may do what it likes in its sandbox; the person's repository gains refs
-//! of ours and nothing else.
+//! G8 before apply: an agent may do anything in its sandbox, and the user's repository only gets
+//! refs of the engine.
 
 use plan::Epoch;
 use plan::changeset::PathOperation;
-use planwright_sandbox::{SandboxEntryMode, SandboxError, SandboxKey, Step, StepFaults};
+use planwright_sandbox::{SandboxEntryMode, SandboxError, SandboxKey, SandboxStep, StepFaults};
 
 use crate::fixture::{SandboxFixture, run_git, test_plan_id, write_file};
 
 #[test]
-fn whatever_an_agent_does_with_git_the_persons_repository_stays_as_it_was() {
+fn git_commands_of_an_agent_do_not_change_the_users_repository() {
     let fixture = SandboxFixture::new();
     let before = fixture.snapshot_user_files();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
-    let agents = |arguments: &[&str]| run_git(&sandbox.path, arguments);
-    assert_eq!(agents(&["status", "--porcelain"]), "");
-    assert_eq!(agents(&["symbolic-ref", "--short", "HEAD"]), "main");
-    assert_eq!(agents(&["remote"]), "");
+    let agent_git = |arguments: &[&str]| run_git(&sandbox.path, arguments);
+    assert_eq!(agent_git(&["status", "--porcelain"]), "");
+    assert_eq!(agent_git(&["symbolic-ref", "--short", "HEAD"]), "main");
+    assert_eq!(agent_git(&["remote"]), "");
     write_file(&sandbox.path.join("src/a.txt"), "rewritten\n");
-    agents(&["commit", "-qam", "work"]);
+    agent_git(&["commit", "-qam", "work"]);
     write_file(&sandbox.path.join("src/b.txt"), "stashed\n");
-    agents(&["stash", "-q"]);
-    agents(&["stash", "pop", "-q"]);
-    agents(&["checkout", "-qb", "topic"]);
-    agents(&["commit", "-qam", "more"]);
-    agents(&["rebase", "-q", "main"]);
-    agents(&["tag", "mine"]);
-    agents(&["gc", "-q", "--prune=now"]);
-    agents(&["reflog", "expire", "--expire=now", "--all"]);
-    agents(&["gc", "-q", "--prune=now", "--aggressive"]);
+    agent_git(&["stash", "-q"]);
+    agent_git(&["stash", "pop", "-q"]);
+    agent_git(&["checkout", "-qb", "topic"]);
+    agent_git(&["commit", "-qam", "more"]);
+    agent_git(&["rebase", "-q", "main"]);
+    agent_git(&["tag", "mine"]);
+    agent_git(&["gc", "-q", "--prune=now"]);
+    agent_git(&["reflog", "expire", "--expire=now", "--all"]);
+    agent_git(&["gc", "-q", "--prune=now", "--aggressive"]);
     let captured = fixture
         .sandboxes
         .capture_sandbox(
@@ -47,11 +47,11 @@ fn whatever_an_agent_does_with_git_the_persons_repository_stays_as_it_was() {
 }
 
 #[test]
-fn the_base_outlives_the_persons_gc() {
+fn base_survives_the_users_gc() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
-    // They amend the commit away and prune everything nobody points to.
+    // The user amends the commit away and prunes all unreachable objects.
     fixture.write_file("README.md", "# Other\n");
     fixture.run_git(&["commit", "-qa", "--amend", "--no-verify", "-m", "other"]);
     fixture.run_git(&["reflog", "expire", "--expire=now", "--all"]);
@@ -68,7 +68,7 @@ fn the_base_outlives_the_persons_gc() {
 }
 
 #[test]
-fn changes_are_read_from_the_tree_and_renames_are_renames() {
+fn changes_are_read_from_the_tree_with_renames() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     std::fs::rename(
@@ -115,7 +115,7 @@ fn changes_are_read_from_the_tree_and_renames_are_renames() {
 }
 
 #[test]
-fn entering_twice_is_entering_once() {
+fn entering_twice_returns_the_same_sandbox() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     write_file(&sandbox.path.join("src/a.txt"), "half done\n");
@@ -128,7 +128,7 @@ fn entering_twice_is_entering_once() {
 }
 
 #[test]
-fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
+fn later_holder_takes_over_unless_a_process_is_inside() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
@@ -151,7 +151,7 @@ fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
     assert!(second.path.join("src/new/c.txt").exists(), "the checkpoint");
     assert!(!second.path.join("after.txt").exists());
     assert!(sandbox.path.join("after.txt").exists(), "kept for rescue");
-    // Nobody is in the second one: the next holder goes on in the same place.
+    // The second one is not in use: the next holder continues in the same place.
     let third = fixture
         .sandboxes
         .enter_sandbox(&key, Epoch(3), &sandbox.base, SandboxEntryMode::Continue)
@@ -161,7 +161,7 @@ fn a_later_holder_takes_the_sandbox_over_unless_somebody_is_in_it() {
 }
 
 #[test]
-fn a_sandbox_with_a_held_lock_is_not_taken_over() {
+fn locked_sandbox_is_not_taken_over() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
@@ -183,7 +183,7 @@ fn a_sandbox_with_a_held_lock_is_not_taken_over() {
 }
 
 #[test]
-fn a_sandbox_whose_programs_are_being_ended_is_waited_for() {
+fn take_over_waits_for_programs_that_are_being_killed() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
@@ -200,7 +200,7 @@ fn a_sandbox_whose_programs_are_being_ended_is_waited_for() {
 }
 
 #[test]
-fn whoever_has_entered_keeps_its_sandbox_from_a_later_holder() {
+fn entered_sandbox_is_not_taken_over() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let base = fixture.tip();
@@ -214,7 +214,7 @@ fn whoever_has_entered_keeps_its_sandbox_from_a_later_holder() {
     let second = enter(2);
     assert_ne!(second.sandbox.path, first.sandbox.path);
     drop((first, second));
-    // Taken over, it is held as well.
+    // A sandbox that was taken over is locked as well.
     let third = enter(3);
     assert_eq!(third.sandbox.creator_epoch, Epoch(2));
     let fourth = enter(4);
@@ -222,7 +222,7 @@ fn whoever_has_entered_keeps_its_sandbox_from_a_later_holder() {
 }
 
 #[test]
-fn whoever_comes_back_late_is_told_that_its_sandbox_is_another_s() {
+fn late_holder_is_fenced_off_from_its_sandbox() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
@@ -249,23 +249,23 @@ fn whoever_comes_back_late_is_told_that_its_sandbox_is_another_s() {
             .map(drop),
         fixture.sandboxes.revert_paths(&key, Epoch(1), &[]),
     ];
-    for came in late {
+    for result in late {
         assert!(
             matches!(
-                came,
+                result,
                 Err(SandboxError::FencedByNewerHolder {
                     given: 1,
                     current: 2
                 })
             ),
-            "{came:?}"
+            "{result:?}"
         );
     }
     assert_eq!(fixture.capture_result(test_plan_id(1), 2), newer);
 }
 
 #[test]
-fn a_sandbox_that_somebody_has_entered_is_not_removed() {
+fn sandbox_in_use_is_not_removed() {
     let fixture = SandboxFixture::new();
     let key = fixture.sandbox_key(test_plan_id(1));
     let entered = fixture
@@ -287,9 +287,9 @@ fn a_sandbox_that_somebody_has_entered_is_not_removed() {
     );
 }
 
-/// Whoever takes a sandbox over does so with the lock to itself; who waited for the lock looks again.
+/// A take-over needs the exclusive lock. A holder that waited for the lock must check again.
 #[test]
-fn whoever_waited_while_its_sandbox_was_taken_over_is_told_so() {
+fn holder_that_waited_for_the_lock_finds_the_take_over() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let state = sandbox.lock_path().with_extension("json");
@@ -316,10 +316,10 @@ fn whoever_waited_while_its_sandbox_was_taken_over_is_told_so() {
     taking_over.join().unwrap();
 }
 
-/// Stopped after its files were read and before that was remembered, it must not replace what a newer
-/// holder remembered meanwhile.
+/// A holder that is suspended between reading its files and saving the checkpoint must not replace
+/// a newer holder's checkpoint.
 #[test]
-fn a_late_checkpoint_does_not_replace_a_newer_one() {
+fn late_checkpoint_does_not_replace_a_newer_one() {
     let fixture = std::sync::Arc::new(SandboxFixture::new());
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -327,8 +327,8 @@ fn a_late_checkpoint_does_not_replace_a_newer_one() {
     let stopped = std::sync::atomic::AtomicBool::new(false);
     let faults = StepFaults::new(move |step| {
         let once = || !stopped.swap(true, std::sync::atomic::Ordering::SeqCst);
-        if step == Step::TreeWritten && once() {
-            // It holds the first one, so that this is another.
+        if step == SandboxStep::TreeWritten && once() {
+            // The first sandbox is still locked, so this is another one.
             let second = meanwhile.enter_sandbox(test_plan_id(1), 2);
             write_file(&second.path.join("second.txt"), "of the second\n");
             meanwhile.capture_result(test_plan_id(1), 2);
@@ -355,7 +355,7 @@ fn a_late_checkpoint_does_not_replace_a_newer_one() {
 }
 
 #[test]
-fn starting_from_the_base_discards_what_was_left_but_not_what_is_ignored() {
+fn resetting_to_the_base_keeps_ignored_files() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -378,7 +378,7 @@ fn starting_from_the_base_discards_what_was_left_but_not_what_is_ignored() {
 }
 
 #[test]
-fn dropped_paths_go_back_to_the_base() {
+fn reverted_paths_match_the_base() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
@@ -396,16 +396,16 @@ fn dropped_paths_go_back_to_the_base() {
             &sandbox.base,
         )
         .unwrap();
-    let left: Vec<String> = captured
+    let remaining: Vec<String> = captured
         .changes
         .iter()
         .map(|change| change.path.to_string())
         .collect();
-    assert_eq!(left, ["src/a.txt"]);
+    assert_eq!(remaining, ["src/a.txt"]);
 }
 
 #[test]
-fn eight_sandboxes_at_once() {
+fn eight_sandboxes_work_in_parallel() {
     let fixture = SandboxFixture::new();
     std::thread::scope(|scope| {
         for number in 1..=8 {
@@ -433,16 +433,16 @@ fn eight_sandboxes_at_once() {
 }
 
 #[test]
-fn configuration_an_agent_writes_is_never_run() {
+fn configuration_of_an_agent_is_never_run() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     let trap = fixture.directory.path().join("sprung");
     let run = format!("touch {}", trap.display());
-    let agents = |arguments: &[&str]| run_git(&sandbox.path, arguments);
-    agents(&["config", "core.fsmonitor", &run]);
-    agents(&["config", "filter.evil.clean", &format!("{run}; cat")]);
-    agents(&["config", "filter.evil.smudge", &format!("{run}; cat")]);
-    agents(&["config", "diff.external", &run]);
+    let agent_git = |arguments: &[&str]| run_git(&sandbox.path, arguments);
+    agent_git(&["config", "core.fsmonitor", &run]);
+    agent_git(&["config", "filter.evil.clean", &format!("{run}; cat")]);
+    agent_git(&["config", "filter.evil.smudge", &format!("{run}; cat")]);
+    agent_git(&["config", "diff.external", &run]);
     write_file(&sandbox.path.join(".gitattributes"), "*.txt diff=evil\n");
     write_file(&sandbox.path.join("src/a.txt"), "changed\n");
     fixture.capture_result(test_plan_id(1), 1);

@@ -1,4 +1,4 @@
-//! Programs under supervision: what they get, how their end is told, and that nothing of them stays.
+//! Supervised programs: what they get, how their exit is reported, and that no process survives.
 
 use std::ffi::OsString;
 use std::io::{BufReader, Read};
@@ -26,7 +26,7 @@ fn not_started_reason(ended: &ProgramExit) -> &str {
 }
 
 #[test]
-fn the_exit_code_is_told() {
+fn exit_code_is_reported() {
     let fixture = ProcessFixture::new();
     let ran = run_program(&fixture.shell_spec("exit 7"));
     assert_eq!(ran.ending.ended, ProgramExit::Code(7));
@@ -34,14 +34,14 @@ fn the_exit_code_is_told() {
 }
 
 #[test]
-fn the_signal_is_told() {
+fn signal_is_reported() {
     let fixture = ProcessFixture::new();
     let ran = run_program(&fixture.shell_spec("kill -USR1 $$"));
     assert_eq!(ran.ending.ended, ProgramExit::Signal(10));
 }
 
 #[test]
-fn what_cannot_be_started_is_told_with_a_reason() {
+fn program_that_cannot_be_started_is_reported_with_a_reason() {
     let fixture = ProcessFixture::new();
     let check = |command: &[&str], expected: &str| {
         let ran = run_program(&fixture.process_spec(command));
@@ -72,7 +72,7 @@ fn what_cannot_be_started_is_told_with_a_reason() {
 }
 
 #[test]
-fn the_program_is_looked_up_on_the_path_it_is_given() {
+fn program_is_looked_up_in_the_given_path() {
     let fixture = ProcessFixture::new();
     let program = fixture.work_dir().join("here-only");
     write_program(&program, "#!/bin/sh\necho found\n");
@@ -82,7 +82,7 @@ fn the_program_is_looked_up_on_the_path_it_is_given() {
 }
 
 #[test]
-fn both_outputs_pass() {
+fn both_outputs_are_passed_on() {
     let fixture = ProcessFixture::new();
     let ran = run_program(
         &fixture.shell_spec("echo out; echo err >&2; head -c 300000 /dev/zero | tr '\\0' x"),
@@ -92,7 +92,7 @@ fn both_outputs_pass() {
 }
 
 #[test]
-fn output_that_nobody_takes_stops_nobody() {
+fn unread_output_does_not_block_the_program() {
     let fixture = ProcessFixture::new();
     let running = make_supervisor()
         .start_program(&fixture.shell_spec("head -c 300000 /dev/zero && exit 3"))
@@ -101,18 +101,18 @@ fn output_that_nobody_takes_stops_nobody() {
 }
 
 #[test]
-fn words_and_environment_are_exactly_what_was_given() {
+fn arguments_and_environment_are_exactly_as_given() {
     let fixture = ProcessFixture::new();
     let odd = OsString::from_vec(vec![b'a', 0xff, b'\n', b'"']);
     let mut spec = fixture.process_spec(&["/usr/bin/env"]);
     spec.environment = vec![("ONE".into(), odd.clone()), ("TWO".into(), "".into())];
     let mut running = make_supervisor().start_program(&spec).unwrap();
     let (mut output, _errors) = running.take_output().unwrap();
-    let mut said = Vec::new();
-    output.read_to_end(&mut said).unwrap();
+    let mut output_text = Vec::new();
+    output.read_to_end(&mut output_text).unwrap();
     running.wait().unwrap();
-    // Besides, every program is told by which run it is supervised.
-    let (given, rest) = said.split_at(b"ONE=a\xff\n\"\n".len());
+    // Every program also gets a mark that identifies its run.
+    let (given, rest) = output_text.split_at(b"ONE=a\xff\n\"\n".len());
     assert_eq!(given, b"ONE=a\xff\n\"\n");
     let mark = rest.strip_prefix(b"PLANWRIGHT_SUPERVISED=").unwrap();
     let mark = mark.strip_suffix(b"\nTWO=\n").unwrap();
@@ -122,13 +122,13 @@ fn words_and_environment_are_exactly_what_was_given() {
     spec.command.extend(["".into(), odd]);
     let mut running = make_supervisor().start_program(&spec).unwrap();
     let (mut output, _errors) = running.take_output().unwrap();
-    let mut said = Vec::new();
-    output.read_to_end(&mut said).unwrap();
-    assert_eq!(said, b"|a\xff\n\"");
+    let mut output_text = Vec::new();
+    output.read_to_end(&mut output_text).unwrap();
+    assert_eq!(output_text, b"|a\xff\n\"");
 }
 
 #[test]
-fn the_input_is_the_file_or_nothing() {
+fn input_is_the_file_or_empty() {
     let fixture = ProcessFixture::new();
     let mut spec = fixture.process_spec(&["cat"]);
     assert_eq!(run_program(&spec).output, "");
@@ -139,31 +139,34 @@ fn the_input_is_the_file_or_nothing() {
 }
 
 #[test]
-fn no_file_of_ours_is_inherited() {
+fn no_file_descriptor_is_inherited() {
     let fixture = ProcessFixture::new();
     let ran = run_program(&fixture.process_spec(&["ls", "/proc/self/fd"]));
-    // What whoever started the tests left open for everybody is theirs.
+    // Files that the test runner left open for all processes are not counted.
     let plain = Command::new("ls").arg("/proc/self/fd").output().unwrap();
     assert_eq!(ran.output, String::from_utf8(plain.stdout).unwrap());
 }
 
 #[test]
-fn a_program_has_neither_our_terminal_nor_our_group() {
+fn program_has_its_own_session_and_group() {
     let fixture = ProcessFixture::new();
     let ran = run_program(
         &fixture.shell_spec("cut -d' ' -f5 /proc/$PPID/stat; cut -d' ' -f6 /proc/$$/stat; echo $$"),
     );
-    let said: Vec<&str> = ran.output.lines().collect();
-    let ours = rustix::process::getpgrp().as_raw_nonzero().to_string();
+    let output_text: Vec<&str> = ran.output.lines().collect();
+    let own_end = rustix::process::getpgrp().as_raw_nonzero().to_string();
     assert_ne!(
-        said[0], ours,
+        output_text[0], own_end,
         "an interrupt would end the supervising process"
     );
-    assert_eq!(said[1], said[2], "it leads a session of its own");
+    assert_eq!(
+        output_text[1], output_text[2],
+        "it leads a session of its own"
+    );
 }
 
 #[test]
-fn a_daemon_is_gone_when_its_program_is() {
+fn daemon_is_killed_when_its_program_ends() {
     let fixture = ProcessFixture::new();
     let ran = run_program(&fixture.shell_spec(
         "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; exec sleep 1000' &)
@@ -205,19 +208,19 @@ fn nothing_outlives_a_killed_worker() {
     worker.wait().unwrap();
 }
 
-/// The supervising process that has no errand yet, once it has its last stage: until that is executed it looks
-/// like another of its kind.
+/// The idle supervising process, once it has a launcher: until that is executed, it looks like
+/// another supervising process.
 fn find_idle_supervisor(fixture: &ProcessFixture) -> String {
-    let mut waiting = Vec::new();
+    let mut idle_pid = Vec::new();
     wait_until("one waits, with its last stage", || {
-        waiting = list_supervisors(&fixture.work_dir());
-        waiting.len() == 1 && list_launchers(&fixture.work_dir()).len() == 1
+        idle_pid = list_supervisors(&fixture.work_dir());
+        idle_pid.len() == 1 && list_launchers(&fixture.work_dir()).len() == 1
     });
-    waiting.remove(0)
+    idle_pid.remove(0)
 }
 
 #[test]
-fn one_that_waits_gets_the_next_program() {
+fn idle_supervisor_gets_the_next_program() {
     let fixture = ProcessFixture::new();
     let supervisor = make_idling_supervisor(&fixture.work_dir());
     assert!(
@@ -225,19 +228,19 @@ fn one_that_waits_gets_the_next_program() {
         "nobody wanted any yet"
     );
     let first = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID")).output;
-    let waiting = find_idle_supervisor(&fixture);
-    assert_ne!(first.trim(), waiting);
+    let idle_pid = find_idle_supervisor(&fixture);
+    assert_ne!(first.trim(), idle_pid);
     let second = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID")).output;
-    assert_eq!(second.trim(), waiting);
+    assert_eq!(second.trim(), idle_pid);
 
-    // Whoever is left is not left behind.
-    let left = find_idle_supervisor(&fixture);
+    // An idle process is not left behind.
+    let idle = find_idle_supervisor(&fixture);
     drop(supervisor);
-    assert!(!is_alive(&left));
+    assert!(!is_alive(&idle));
 }
 
 #[test]
-fn one_that_died_while_it_waited_is_not_missed() {
+fn dead_idle_supervisor_is_replaced() {
     let fixture = ProcessFixture::new();
     let supervisor = make_idling_supervisor(&fixture.work_dir());
     run_program_with(&supervisor, &fixture.shell_spec("true"));
@@ -246,40 +249,40 @@ fn one_that_died_while_it_waited_is_not_missed() {
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
         wait_until("it is gone", || !is_alive(process));
     };
-    let waiting = find_idle_supervisor(&fixture);
-    kill(&waiting);
+    let idle_pid = find_idle_supervisor(&fixture);
+    kill(&idle_pid);
     let ran = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID"));
     assert_eq!(ran.ending.ended, ProgramExit::Code(0));
-    assert_ne!(ran.output.trim(), waiting);
+    assert_ne!(ran.output.trim(), idle_pid);
 
-    let waiting = find_idle_supervisor(&fixture);
+    let idle_pid = find_idle_supervisor(&fixture);
     kill(&list_launchers(&fixture.work_dir()).pop().unwrap());
     let ran = run_program_with(&supervisor, &fixture.shell_spec("echo $PPID"));
     assert_eq!(ran.ending.ended, ProgramExit::Code(0));
-    assert_eq!(ran.output.trim(), waiting);
+    assert_eq!(ran.output.trim(), idle_pid);
 }
 
 #[test]
-fn it_is_told_that_a_program_runs_and_how_far_it_is_confined() {
+fn start_is_reported_with_the_isolation_level() {
     let fixture = ProcessFixture::new();
     let began = |spec: &ProcessSpec| {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let running = make_supervisor().start_program(spec).unwrap();
-        let ending = running.wait_reporting_start(|isolation| told.push(isolation));
-        (told, ending.unwrap())
+        let ending = running.wait_reporting_start(|isolation| reported.push(isolation));
+        (reported, ending.unwrap())
     };
     let mut spec = fixture.shell_spec("exit 3");
-    let (told, ending) = began(&spec);
-    assert_eq!(told, [IsolationLevel::Off]);
+    let (reported, ending) = began(&spec);
+    assert_eq!(reported, [IsolationLevel::Off]);
     assert_eq!(ending.ended, ProgramExit::Code(3));
 
     spec.command = vec!["no-such-program".into()];
-    let (told, _) = began(&spec);
-    assert_eq!(told, [], "what was not started did not begin");
+    let (reported, _) = began(&spec);
+    assert_eq!(reported, [], "what was not started did not begin");
 }
 
 #[test]
-fn a_program_dies_with_its_supervisor() {
+fn program_is_killed_with_its_supervisor() {
     let fixture = ProcessFixture::new();
     let spec = fixture.shell_spec("echo $PPID > supervisor; echo $$ > program; exec sleep 30");
     let running = make_supervisor().start_program(&spec).unwrap();
@@ -296,22 +299,22 @@ fn a_program_dies_with_its_supervisor() {
 }
 
 #[test]
-fn a_supervisor_that_is_asked_to_end_leaves_nobody() {
+fn terminated_supervisor_kills_everything() {
     let fixture = ProcessFixture::new();
     let spec = fixture.shell_spec(
         "(setsid sh -c 'echo $$ > daemon; exec sleep 30' &); echo $PPID > supervisor; exec sleep 30",
     );
     let running = make_supervisor().start_program(&spec).unwrap();
     let daemon = fixture.await_file("daemon");
-    let asked = fixture.await_file("supervisor").parse().unwrap();
-    let asked = rustix::process::Pid::from_raw(asked).unwrap();
-    rustix::process::kill_process(asked, rustix::process::Signal::TERM).unwrap();
+    let terminated = fixture.await_file("supervisor").parse().unwrap();
+    let terminated = rustix::process::Pid::from_raw(terminated).unwrap();
+    rustix::process::kill_process(terminated, rustix::process::Signal::TERM).unwrap();
     assert_eq!(running.wait().unwrap().ended, ProgramExit::Signal(9));
     assert!(!is_alive(&daemon));
 }
 
 #[test]
-fn dropping_a_run_ends_it() {
+fn dropping_a_run_kills_it() {
     let fixture = ProcessFixture::new();
     let running = make_supervisor()
         .start_program(&fixture.shell_spec("echo $$ > program; sleep 30"))
@@ -324,7 +327,7 @@ fn dropping_a_run_ends_it() {
 }
 
 #[test]
-fn a_program_can_end_in_its_own_way_when_it_is_stopped() {
+fn stopped_program_can_exit_by_itself() {
     let fixture = ProcessFixture::new();
     let spec = fixture
         .shell_spec("trap 'echo bye > last; exit 5' TERM; sleep 30 & echo $! > child; wait; wait");
@@ -338,7 +341,7 @@ fn a_program_can_end_in_its_own_way_when_it_is_stopped() {
 }
 
 #[test]
-fn those_in_the_group_of_a_stopped_program_are_asked_as_well() {
+fn process_group_of_a_stopped_program_gets_sigterm() {
     let fixture = ProcessFixture::new();
     let spec = fixture.shell_spec(
         "trap : TERM
@@ -353,28 +356,28 @@ fn those_in_the_group_of_a_stopped_program_are_asked_as_well() {
 }
 
 #[test]
-fn a_program_that_does_not_want_to_stop_is_killed() {
+fn program_that_ignores_sigterm_is_killed() {
     let fixture = ProcessFixture::new();
     let spec = fixture
         .shell_spec("trap '' TERM; echo $$ > program; while [ -e program ]; do sleep 0.05; done");
     let running = make_supervisor().start_program(&spec).unwrap();
     fixture.await_file("program");
-    let asked = Instant::now();
+    let terminated = Instant::now();
     let stopper = running.stopper();
     stopper.stop();
     stopper.stop();
     assert_eq!(running.wait().unwrap().ended, ProgramExit::Signal(9));
-    let took = asked.elapsed();
+    let took = terminated.elapsed();
     assert!(
         took > Duration::from_millis(400),
         "there was no grace: {took:?}"
     );
-    // Afterwards it is no harm.
+    // Stopping again does no harm.
     stopper.stop();
 }
 
 #[test]
-fn a_stopped_program_is_ended_at_any_moment() {
+fn program_can_be_stopped_at_any_moment() {
     let fixture = ProcessFixture::new();
     for delay in 0..12 {
         let running = make_supervisor()
@@ -387,9 +390,9 @@ fn a_stopped_program_is_ended_at_any_moment() {
     }
 }
 
-/// Each process starts its successor and ends, so that whoever was seen is gone already.
+/// Each process starts its successor and exits, so that a process that was seen is already gone.
 #[test]
-fn a_chain_of_forks_is_ended() {
+fn chain_of_forks_is_killed() {
     let fixture = ProcessFixture::new();
     let ran = run_program(&fixture.shell_spec(
         "hop() { if [ $1 = 0 ]; then echo yes > survived; else hop $(($1 - 1)) & fi; }
@@ -399,9 +402,9 @@ fn a_chain_of_forks_is_ended() {
     assert!(!fixture.work_dir().join("survived").exists());
 }
 
-/// Each process starts others for as long as it lives.
+/// Each process keeps starting others.
 #[test]
-fn a_loop_of_forks_is_ended() {
+fn loop_of_forks_is_killed() {
     let fixture = ProcessFixture::new();
     let spec = fixture.shell_spec(
         "trap '' TERM; echo $$ > program
@@ -425,7 +428,7 @@ fn locks_are_held_until_the_last_descendant_is_gone() {
         .unwrap();
     fixture.await_file("program");
     assert!(!fixture.is_lock_free());
-    // Shared: another may work there as well.
+    // The lock is shared: another program may run there as well.
     assert_eq!(
         run_program(&fixture.shell_spec("exit 6")).ending.ended,
         ProgramExit::Code(6)
@@ -437,14 +440,14 @@ fn locks_are_held_until_the_last_descendant_is_gone() {
 }
 
 #[test]
-fn an_errand_has_a_limit() {
+fn process_spec_has_a_size_limit() {
     let fixture = ProcessFixture::new();
     let mut spec = fixture.shell_spec("true");
     spec.environment
         .push(("LONG".into(), "x".repeat(9 << 20).into()));
     let error = make_supervisor().start_program(&spec).unwrap_err();
     assert!(matches!(error, SandboxError::FileFailed { .. }), "{error}");
-    // Below ours but above the system's.
+    // Below the engine's limit, but above the system's.
     spec.environment.pop();
     spec.environment
         .push(("LONG".into(), "x".repeat(7 << 20).into()));
@@ -453,22 +456,22 @@ fn an_errand_has_a_limit() {
 }
 
 #[test]
-fn a_supervisor_that_is_none_is_an_error() {
+fn invalid_supervisor_program_is_an_error() {
     let fixture = ProcessFixture::new();
     let spec = fixture.shell_spec("true");
     let missing = Supervisor::new(vec!["/no/such/program".into()]);
     assert!(missing.start_program(&spec).is_err());
     let other = Supervisor::new(vec!["/bin/true".into()]);
-    let told = other
+    let reported = other
         .start_program(&spec)
         .and_then(planwright_sandbox::SupervisedRun::wait);
-    assert!(told.is_err(), "{told:?}");
+    assert!(reported.is_err(), "{reported:?}");
     let nothing = Supervisor::new(Vec::new());
     assert!(nothing.start_program(&spec).is_err());
 }
 
 #[test]
-fn a_person_who_calls_it_gets_an_exit_code() {
+fn calling_it_without_a_socket_exits_with_2() {
     let check = |words: &[&str]| {
         let mut command = Command::new(SUPERVISOR);
         let output = command.args(words).stdin(Stdio::null()).output().unwrap();
@@ -480,26 +483,31 @@ fn a_person_who_calls_it_gets_an_exit_code() {
     check(&["supervise", "--inner", "1"]);
 }
 
-/// The system tells a child that its parent ended only if that is yet to happen.
+/// The kernel sends the parent-death signal only if the parent ends later.
 #[test]
-fn the_last_stage_starts_nothing_for_a_supervisor_that_is_gone() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let mut last_stage = Command::new(SUPERVISOR)
+fn launcher_starts_nothing_if_its_supervisor_is_gone() {
+    let (own_end, launcher_end) = UnixStream::pair().unwrap();
+    let mut launcher = Command::new(SUPERVISOR)
         .args(["supervise", "--inner", "1"])
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(launcher_end))
         .spawn()
         .unwrap();
-    ours.shutdown(Shutdown::Write).unwrap();
-    let mut said = String::new();
-    BufReader::new(ours).read_to_string(&mut said).unwrap();
-    assert_eq!(said, "{\"not_started\":\"its supervisor is gone\"}\n");
-    assert!(!last_stage.wait().unwrap().success());
+    own_end.shutdown(Shutdown::Write).unwrap();
+    let mut output_text = String::new();
+    BufReader::new(own_end)
+        .read_to_string(&mut output_text)
+        .unwrap();
+    assert_eq!(
+        output_text,
+        "{\"not_started\":\"its supervisor is gone\"}\n"
+    );
+    assert!(!launcher.wait().unwrap().success());
 }
 
-/// Somebody kills the supervising process, as a system without memory does. Whatever the program started is found and
-/// ended, and neither reading nor waiting takes for ever.
+/// The supervising process is killed, as by the OOM killer. Everything the program started is found
+/// and killed, and neither reading nor waiting hangs.
 #[test]
-fn what_a_killed_supervisor_leaves_is_ended() {
+fn orphans_of_a_killed_supervisor_are_killed() {
     let daemon = "sh -c 'echo $$ > deep; exec sleep 1000'";
     for (name, starts) in [
         ("marked", format!("setsid {daemon} > /dev/null 2>&1 &")),
@@ -519,17 +527,17 @@ fn what_a_killed_supervisor_leaves_is_ended() {
         let deep = fixture.await_file("deep");
         let killed = rustix::process::Pid::from_raw(killed).unwrap();
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let mut said = String::new();
-            let _ = output.read_to_string(&mut said);
-            let _ = errors.read_to_string(&mut said);
-            tell.send(said)
+            let mut output_text = String::new();
+            let _ = output.read_to_string(&mut output_text);
+            let _ = errors.read_to_string(&mut output_text);
+            sender.send(output_text)
         });
         let error = running.wait().unwrap_err();
         assert!(!is_alive(&deep), "{name}");
-        let said = told.recv_timeout(Duration::from_secs(20));
-        assert_eq!(said.as_deref(), Ok("before\n"), "{name}");
+        let output_text = receiver.recv_timeout(Duration::from_secs(20));
+        assert_eq!(output_text.as_deref(), Ok("before\n"), "{name}");
         let why = error.to_string();
         assert!(!why.contains("still run"), "{name}: {why}");
     }

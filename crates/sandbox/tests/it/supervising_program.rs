@@ -1,4 +1,4 @@
-//! A supervising program, and a worker that can be killed, for the tests of supervision.
+//! A supervising program, and a worker that can be killed, for the supervision tests.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,8 +16,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `work DIRECTORY LOCK COMMAND…`: runs a command to its end, as a worker does. Whoever looks for its
-/// supervising processes finds the directory among their words.
+/// `work DIRECTORY LOCK COMMAND…`: runs a command to its end, like a worker. The directory is an
+/// argument of its supervising processes, so that tests can find them.
 fn run_worker(program: OsString, words: &[OsString]) -> ExitCode {
     let [directory, lock, command @ ..] = words else {
         return ExitCode::from(2);

@@ -1,4 +1,4 @@
-//! Odd repositories: handled, or refused before work begins with what to do.
+//! Unusual repositories either work, or are refused before work begins, with a hint.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,6 @@ use crate::fixture::{SandboxFixture, run_git, test_git_env, test_plan_id, write_
 
 const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
-/// Does some work in a sandbox and lands it.
 fn assert_work_lands(fixture: &SandboxFixture, work: impl Fn(&Path)) {
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     work(&sandbox.path);
@@ -34,7 +33,7 @@ fn assert_work_lands(fixture: &SandboxFixture, work: impl Fn(&Path)) {
 }
 
 #[test]
-fn odd_names_links_modes_and_binaries_travel_whole() {
+fn unusual_names_symlinks_modes_and_binaries_land_unchanged() {
     let fixture = SandboxFixture::new();
     symlink("a.txt", fixture.path().join("src/link")).unwrap();
     fixture.commit_all("link");
@@ -58,8 +57,8 @@ fn odd_names_links_modes_and_binaries_travel_whole() {
         symlink("/etc/passwd", sandbox.join("outward")).unwrap();
     });
     for name in names {
-        let there = std::fs::read(fixture.path().join(OsStr::from_bytes(name))).unwrap();
-        assert_eq!(there, name);
+        let content = std::fs::read(fixture.path().join(OsStr::from_bytes(name))).unwrap();
+        assert_eq!(content, name);
     }
     let mode = std::fs::metadata(fixture.path().join("tool.sh"))
         .unwrap()
@@ -73,7 +72,7 @@ fn odd_names_links_modes_and_binaries_travel_whole() {
 }
 
 #[test]
-fn a_file_becomes_a_directory_and_the_reverse() {
+fn file_and_directory_can_replace_each_other() {
     let fixture = SandboxFixture::new();
     assert_work_lands(&fixture, |sandbox| {
         std::fs::remove_file(sandbox.join("README.md")).unwrap();
@@ -90,7 +89,7 @@ fn a_file_becomes_a_directory_and_the_reverse() {
 }
 
 #[test]
-fn a_directory_replaced_by_a_link_of_the_persons_is_not_followed() {
+fn symlink_in_place_of_a_directory_is_not_followed() {
     let fixture = SandboxFixture::new();
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     write_file(&sandbox.path.join("src/b.txt"), "changed\n");
@@ -134,7 +133,7 @@ fn shallow_clones_and_sha256_repositories_work() {
 }
 
 #[test]
-fn a_bare_repository_gets_the_commit_alone() {
+fn bare_repository_gets_only_the_commit() {
     let origin = SandboxFixture::new();
     let fixture = SandboxFixture::new_empty();
     run_git(
@@ -147,8 +146,8 @@ fn a_bare_repository_gets_the_commit_alone() {
             "shop",
         ],
     );
-    let place = locate_git_repository(&test_git_env(), &fixture.path(), None).unwrap();
-    assert_eq!(place.branch, "refs/heads/main");
+    let location = locate_git_repository(&test_git_env(), &fixture.path(), None).unwrap();
+    assert_eq!(location.branch, "refs/heads/main");
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     fixture.do_usual_work(&sandbox);
     let result = fixture.capture_result(test_plan_id(1), 1);
@@ -162,7 +161,7 @@ fn a_bare_repository_gets_the_commit_alone() {
 }
 
 #[test]
-fn submodules_stay_what_they_are_and_new_nested_repositories_are_refused() {
+fn submodules_are_kept_and_nested_repositories_refused() {
     let library = SandboxFixture::new();
     let fixture = SandboxFixture::new();
     let path = library.path();
@@ -199,7 +198,7 @@ fn submodules_stay_what_they_are_and_new_nested_repositories_are_refused() {
 }
 
 #[test]
-fn files_under_a_content_filter_are_refused_when_changed_and_left_alone_otherwise() {
+fn changed_files_with_a_content_filter_are_refused() {
     let fixture = SandboxFixture::new();
     fixture.write_file(
         ".gitattributes",
@@ -221,7 +220,7 @@ fn files_under_a_content_filter_are_refused_when_changed_and_left_alone_otherwis
 }
 
 #[test]
-fn hooks_signing_line_ends_and_sparse_checkouts_change_nothing() {
+fn hooks_signing_line_endings_and_sparse_checkouts_are_respected() {
     let fixture = SandboxFixture::new();
     fixture.write_file(".gitattributes", "*.txt text\n");
     fixture.commit_all("text");
@@ -275,7 +274,7 @@ fn hooks_signing_line_ends_and_sparse_checkouts_change_nothing() {
 }
 
 #[test]
-fn places_that_cannot_be_used_are_refused_with_what_to_do() {
+fn unusable_locations_are_refused_with_a_reason() {
     let why = |result: Result<_, SandboxError>| match result {
         Err(SandboxError::UnusableLocation { why, .. }) => why,
         Err(other) => other.to_string(),
@@ -283,31 +282,31 @@ fn places_that_cannot_be_used_are_refused_with_what_to_do() {
     };
     let git_env = test_git_env();
     let fixture = SandboxFixture::new_empty();
-    let look = |path: &Path, branch| why(locate_git_repository(&git_env, path, branch));
-    assert_eq!(look(&fixture.path(), None), "is not in a git repository");
-    assert!(look(&fixture.path().join("nowhere"), None).contains("cannot be found"));
+    let locate = |path: &Path, branch| why(locate_git_repository(&git_env, path, branch));
+    assert_eq!(locate(&fixture.path(), None), "is not in a git repository");
+    assert!(locate(&fixture.path().join("nowhere"), None).contains("cannot be found"));
     fixture.run_git(&["init", "-q", "-b", "main", "."]);
-    assert_eq!(look(&fixture.path(), None), "has no commit yet");
+    assert_eq!(locate(&fixture.path(), None), "has no commit yet");
     fixture.write_file("x", "x\n");
     fixture.commit_all("x");
-    assert!(look(&fixture.path(), Some("absent")).contains("has no branch `absent`"));
+    assert!(locate(&fixture.path(), Some("absent")).contains("has no branch `absent`"));
     assert_eq!(
-        look(&fixture.path().join(".git"), None),
+        locate(&fixture.path().join(".git"), None),
         "is the inside of a repository"
     );
     fixture.run_git(&["checkout", "-q", "--detach"]);
     let detached = locate_git_repository(&git_env, &fixture.path(), None);
     assert!(matches!(detached, Err(SandboxError::DetachedHead { .. })));
-    let place = locate_git_repository(&git_env, &fixture.path(), Some("main")).unwrap();
-    assert_eq!(place.branch, "refs/heads/main");
+    let location = locate_git_repository(&git_env, &fixture.path(), Some("main")).unwrap();
+    assert_eq!(location.branch, "refs/heads/main");
     assert_eq!(
-        why(locate_directory(&git_env, &fixture.path()).map(|_| place)),
+        why(locate_directory(&git_env, &fixture.path()).map(|_| location)),
         "is a git repository"
     );
 }
 
 #[test]
-fn a_repository_that_went_or_lost_its_branch_says_so() {
+fn missing_repository_or_branch_is_reported() {
     let mut fixture = SandboxFixture::new();
     fixture.resource.location = ResourceLocation::Git {
         path: fixture.path(),
@@ -328,7 +327,7 @@ fn a_repository_that_went_or_lost_its_branch_says_so() {
 }
 
 #[test]
-fn a_plain_directory_is_worked_on_like_a_repository() {
+fn plain_directory_works_like_a_repository() {
     let mut fixture = SandboxFixture::new_empty();
     fixture.resource = LocalResource {
         name: "notes/text".to_owned(),
@@ -362,7 +361,7 @@ fn a_plain_directory_is_worked_on_like_a_repository() {
 }
 
 #[test]
-fn what_is_not_committed_becomes_the_base_when_asked_for() {
+fn uncommitted_changes_can_become_the_base() {
     let fixture = SandboxFixture::new();
     fixture.write_file("src/b.txt", "not committed\n");
     fixture.write_file("untracked.txt", "neither\n");

@@ -1,4 +1,4 @@
-//! What a plan made stays reachable wherever its repository and its sandbox went.
+//! A plan's result stays reachable if its repository or its sandbox moves or disappears.
 
 use planwright_sandbox::land::{LandAttempt, LandingMethod, ProposalOutcome, SandboxResult};
 use planwright_sandbox::{ResourceLocation, SandboxError};
@@ -8,14 +8,14 @@ use crate::fixture::{SandboxFixture, test_plan_id};
 const AS_COMMIT: LandingMethod = LandingMethod::Commit { merge: false };
 
 impl SandboxFixture {
-    /// A plan with the usual work, handed in.
+    /// Captures a plan with the usual work.
     fn capture_usual_work(&self) -> SandboxResult {
         let sandbox = self.enter_sandbox(test_plan_id(1), 1);
         self.do_usual_work(&sandbox);
         self.capture_result(test_plan_id(1), 1)
     }
 
-    /// Moves the repository; its project knows.
+    /// Moves the repository and updates the resource.
     fn move_repository(&mut self) {
         let elsewhere = self.directory.path().join("else:where");
         std::fs::rename(self.path(), &elsewhere).unwrap();
@@ -27,47 +27,49 @@ impl SandboxFixture {
 }
 
 #[test]
-fn a_result_is_seen_captured_and_landed_where_its_repository_is_now() {
+fn result_can_be_shown_and_landed_after_its_repository_moved() {
     let mut fixture = SandboxFixture::new();
     let result = fixture.capture_usual_work();
     fixture.move_repository();
     let key = fixture.sandbox_key(test_plan_id(1));
-    let look = fixture
+    let diff = fixture
         .sandboxes
         .diff_trees(&key, &result.base, &result.tree)
         .unwrap();
-    assert_eq!(look.list_changed_paths(&[]).unwrap().len(), 3);
+    assert_eq!(diff.list_changed_paths(&[]).unwrap().len(), 3);
     let inside = fixture.sandboxes.diff_sandbox(&key).unwrap().unwrap();
     assert_eq!(inside.new_tree(), result.tree.to_string());
     assert_eq!(fixture.capture_result(test_plan_id(1), 1), result);
     let ProposalOutcome::Ready(proposal) =
         fixture.propose_landing(test_plan_id(1), 2, &result, &AS_COMMIT)
     else {
-        panic!("it is free to land");
+        panic!("nothing blocks the landing");
     };
     let landed = fixture.land_proposal(test_plan_id(1), 2, &proposal);
     assert_eq!(landed, LandAttempt::Landed { kept: Vec::new() });
 }
 
 #[test]
-fn a_vault_that_lost_its_objects_is_no_result() {
+fn missing_result_objects_are_reported() {
     let fixture = SandboxFixture::new();
     let result = fixture.capture_usual_work();
-    let gone = SandboxResult {
+    let missing = SandboxResult {
         tree: "0123456789012345678901234567890123456789".parse().unwrap(),
         ..result.clone()
     };
     let key = fixture.sandbox_key(test_plan_id(1));
-    let looked = fixture.sandboxes.diff_trees(&key, &gone.base, &gone.tree);
+    let compared = fixture
+        .sandboxes
+        .diff_trees(&key, &missing.base, &missing.tree);
     assert!(matches!(
-        looked.err(),
+        compared.err(),
         Some(SandboxError::ResultMissing { .. })
     ));
     let message = crate::fixture::make_landing_message(test_plan_id(1));
     let proposed =
         fixture
             .sandboxes
-            .propose_landing(&key, plan::Epoch(2), &gone, &AS_COMMIT, &message);
+            .propose_landing(&key, plan::Epoch(2), &missing, &AS_COMMIT, &message);
     assert!(
         matches!(proposed, Err(SandboxError::ResultMissing { .. })),
         "{proposed:?}"
@@ -79,7 +81,7 @@ fn a_vault_that_lost_its_objects_is_no_result() {
 }
 
 #[test]
-fn a_part_of_a_result_can_be_chosen_where_nobody_worked_yet() {
+fn result_can_be_restricted_without_a_sandbox() {
     let fixture = SandboxFixture::new();
     let whole = fixture.capture_usual_work();
     let part = ["src".to_owned()];
@@ -90,7 +92,7 @@ fn a_part_of_a_result_can_be_chosen_where_nobody_worked_yet() {
     let ProposalOutcome::Ready(proposal) =
         fixture.propose_landing(test_plan_id(1), 2, &chosen, &AS_COMMIT)
     else {
-        panic!("it is free to land");
+        panic!("nothing blocks the landing");
     };
     fixture.land_proposal(test_plan_id(1), 2, &proposal);
     let key = fixture.sandbox_key(test_plan_id(1));
@@ -111,9 +113,9 @@ fn a_part_of_a_result_can_be_chosen_where_nobody_worked_yet() {
     assert_eq!(chosen.tree, whole.tree);
 }
 
-/// We keep a repository per directory, by its path: a directory that moved gets another one.
+/// The engine keeps one repository per directory path, so a moved directory gets another one.
 #[test]
-fn a_result_lands_in_a_directory_that_moved() {
+fn result_lands_in_a_directory_that_moved() {
     let mut fixture = SandboxFixture::new_empty();
     fixture.write_file("a.txt", "one\n");
     fixture.resource.location = ResourceLocation::Dir {
@@ -128,14 +130,14 @@ fn a_result_lands_in_a_directory_that_moved() {
         path: elsewhere.clone(),
     };
     let key = fixture.sandbox_key(test_plan_id(1));
-    let look = fixture
+    let diff = fixture
         .sandboxes
         .diff_trees(&key, &result.base, &result.tree);
-    assert_eq!(look.unwrap().list_changed_paths(&[]).unwrap().len(), 1);
+    assert_eq!(diff.unwrap().list_changed_paths(&[]).unwrap().len(), 1);
     let ProposalOutcome::Ready(proposal) =
         fixture.propose_landing(test_plan_id(1), 2, &result, &AS_COMMIT)
     else {
-        panic!("it is free to land");
+        panic!("nothing blocks the landing");
     };
     fixture.land_proposal(test_plan_id(1), 2, &proposal);
     assert_eq!(

@@ -1,9 +1,8 @@
-//! The memory store: for embedding and tests. Same traits, same suite, same guarantees, except that
-//! nothing outlives the process.
+//! The memory store, for embedding and tests. It has the guarantees of the other stores, except
+//! that nothing survives the process.
 //!
-//! One lock around everything. A commit decides and writes under it, so readers see a commit whole
-//! or not at all. Writes go to the real tables only after the decision returned, and none of them
-//! can fail half way.
+//! One lock guards all tables. A commit decides and writes under it, so readers see a commit whole
+//! or not at all. Writes start only after the decision has returned, and none of them can fail.
 
 mod tables;
 
@@ -28,10 +27,10 @@ use crate::{
 };
 use tables::MemoryTables;
 
-/// The schema of the databases of this program.
+/// Reported by `read_info`; the memory store has no schema of its own.
 const SUPPORTED_SCHEMA_VERSION: u32 = 3;
 
-/// A store in this process's memory.
+/// A store in the memory of this process.
 #[derive(Default)]
 pub struct MemoryStore {
     tables: Mutex<MemoryTables>,
@@ -41,12 +40,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store on the system's clock.
+    /// Creates an empty store with the system clock.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store with this clock and these faults, for tests.
+    /// Creates an empty store with this clock and these faults, for tests.
     pub fn with_clock_and_faults(clock: Clock, faults: StoreFaults) -> Self {
         Self {
             clock,
@@ -67,7 +66,7 @@ impl MemoryStore {
         }
     }
 
-    /// What is due of those that are asked for.
+    /// Returns the due plans that `is_wanted` selects.
     fn list_due_among(
         &self,
         tables: &MemoryTables,
@@ -94,7 +93,6 @@ impl MemoryStore {
     }
 }
 
-/// The end of the log.
 fn log_end(tables: &MemoryTables) -> Cursor {
     Cursor {
         major: 0,
@@ -135,8 +133,7 @@ impl StoreWriter for MemoryStore {
                 (key.fingerprint, committed.receipt.clone()),
             );
         }
-        // Nothing can come between here and the caller: a lost answer is settled by looking, and
-        // the look finds the commit.
+        // A lost response has no effect here: resolving it would find the commit.
         let _answer_lost = self.faults.fault_at(FaultPoint::AfterCommit);
         drop(tables);
         self.commit_signal.notify_all();
@@ -339,7 +336,7 @@ impl EventLog for MemoryStore {
             .map(Vec::as_slice)
             .unwrap_or_default();
         let skipped = usize::try_from(after.0).unwrap_or(usize::MAX);
-        // Its place among all plans was not asked for, and no database knows it here.
+        // Databases do not return the position among all plans for this query either.
         let without_cursor = |stored: &StoredEvent| StoredEvent {
             cursor: None,
             ..stored.clone()
@@ -402,13 +399,14 @@ impl StoreMaintenance for MemoryStore {
     }
 }
 
-/// As many rows as a page holds: what the caller wants, within the bounds of every store.
+/// Limits a page to the bounds of every store.
 fn clamp_page_size(limit: usize) -> usize {
     limit.clamp(1, 1000)
 }
 
 impl MemoryTables {
-    /// What the keys of the databases refuse: a plan made twice, an event out of turn.
+    /// Refuses what the databases' keys refuse: a plan created twice, an event with the wrong
+    /// version.
     fn check_next_versions(&self, decision: &Decision) -> Result<(), StoreError> {
         for change in &decision.plans {
             let stored = self.plans.get(&change.plan.id);
@@ -416,7 +414,7 @@ impl MemoryTables {
             let first = change.events.first().map(|recorded| recorded.version);
             if first != Some(version.next()) {
                 return Err(StoreError::Database {
-                    why: format!("plan {} is at version {version} already", change.plan.id),
+                    why: format!("plan {} is already at version {version}", change.plan.id),
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! The tables of the memory store, as the databases have them.
+//! The tables of the memory store, modeled on those of the databases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +17,13 @@ use crate::commit::MAX_LIVE_PLANS_NAMED;
 use crate::event_codec::encode_event;
 use crate::{ChangesetReads, Cursor, PlanRow, ProjectReads, RowAccess, StoredEvent};
 
-/// Everything that is stored.
 #[derive(Default)]
 pub(super) struct MemoryTables {
     /// Each plan with the hash of its last event.
     pub plans: BTreeMap<PlanId, (Arc<Plan>, Digest)>,
     /// The events of each plan, in order.
     pub events: BTreeMap<PlanId, Vec<StoredEvent>>,
-    /// Whose event was committed when: the order across plans.
+    /// The order of commits across plans.
     pub log: Vec<(PlanId, PlanVersion)>,
     pub leases: BTreeMap<PlanId, Lease>,
     pub verdicts: BTreeMap<PlanId, GateVerdict>,
@@ -37,9 +36,9 @@ pub(super) struct MemoryTables {
     pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, ChangesetEntry>>,
     pub accounts: BTreeMap<AccountName, BudgetAccount>,
     pub reservations: BTreeMap<(PlanId, Epoch), BudgetReservation>,
-    /// Answers by idempotency key, each with the digest of the arguments.
+    /// Receipts by scope and idempotency key, each with the digest of its arguments.
     pub keys: BTreeMap<(String, String), (Digest, CommandReceipt)>,
-    /// How often something was committed.
+    /// The number of commits.
     pub commit_count: u64,
 }
 
@@ -59,7 +58,7 @@ impl MemoryTables {
         self.events.get(&plan_id)?.get(index).cloned()
     }
 
-    /// The rules of these scopes; of all if none is named.
+    /// Returns the rules of these scopes, or of all scopes if the list is empty.
     pub fn read_rules(&self, scopes: &[RuleScope]) -> RuleBook {
         let is_wanted = |scope: &RuleScope| scopes.is_empty() || scopes.contains(scope);
         RuleBook {
@@ -78,7 +77,8 @@ impl MemoryTables {
         }
     }
 
-    /// The projects that are asked for, by name, and the living plans of those that may be changed.
+    /// Returns the requested projects sorted by name, and the unfinished plans of those read
+    /// exclusively.
     pub fn read_projects(
         &self,
         plan: Option<&Plan>,
@@ -148,7 +148,7 @@ impl MemoryTables {
         (changesets, entries)
     }
 
-    /// What a plan used and what is set aside for it.
+    /// Returns what a plan has spent and reserved, and the totals of all plans.
     pub fn read_ledger(&self, plan_id: PlanId) -> BudgetLedger {
         let account = |name| self.accounts.get(&name).copied().unwrap_or_default();
         let plan_range = (plan_id, Epoch(0))..=(plan_id, Epoch(u64::MAX));
@@ -163,7 +163,7 @@ impl MemoryTables {
         }
     }
 
-    /// Writes a decision. Infallible, so that it is written whole.
+    /// Writes a decision. Infallible, so that a commit is never partial.
     pub fn write_decision(&mut self, decision: Decision) {
         for change in decision.plans {
             self.write_plan(change);

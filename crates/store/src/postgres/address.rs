@@ -1,4 +1,4 @@
-//! Where the server is: the connection string, and what of it may be shown.
+//! Parses the connection string and removes credentials from what is shown.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use super::error::{format_error_chain, unusable_error};
 use crate::StoreError;
 
-/// A parsed connection string.
 pub(super) struct PostgresAddress {
-    /// For the driver. Holds the password; its `Debug` does not show it.
+    /// For the driver. Contains the password; its `Debug` output does not.
     pub config: Config,
-    /// For people: no password, no options.
+    /// For messages: without password and options.
     pub place: String,
 }
 
-/// How long one server may take to accept a connection, unless the connection string says so.
+/// The time one server has to accept a connection, unless the connection string sets it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PostgresAddress {
-    /// Reads `postgres://user:password@host:port/database?…` or `host=… dbname=…`.
+    /// Parses `postgres://user:password@host:port/database?…` or `host=… dbname=…`.
     pub fn parse(url: &str) -> Result<Self, StoreError> {
-        // What PostgreSQL's own programs call these is what we do for `require`.
+        // Our `require` also verifies the certificate, as `verify-full` does in PostgreSQL's own
+        // programs.
         let strict = url.replace("sslmode=verify-full", "sslmode=require");
         let strict = strict.replace("sslmode=verify-ca", "sslmode=require");
         let mut config: Config = match strict.parse() {
@@ -37,10 +37,7 @@ impl PostgresAddress {
         };
         let place = display_address(&config);
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(unusable_error(
-                &place,
-                "the address names no host".to_owned(),
-            ));
+            return Err(unusable_error(&place, "the address has no host".to_owned()));
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
@@ -48,11 +45,13 @@ impl PostgresAddress {
         if config.get_application_name().is_none() {
             config.application_name("planwright");
         }
-        // A standby is behind: what was committed a moment ago would not be found there.
+        // Several hosts could include a standby, which lags behind: recent commits would be missing
+        // there.
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        // A server whose machine vanished sends nothing, not even an end. The system has to notice.
+        // If the server's machine disappears, no packet arrives, not even a FIN. Keepalives and the
+        // TCP user timeout detect that.
         config
             .keepalives_idle(Duration::from_secs(30))
             .keepalives_interval(Duration::from_secs(10))
@@ -61,9 +60,9 @@ impl PostgresAddress {
         Ok(Self { config, place })
     }
 
-    /// Must the connection be encrypted, and the server prove who it is?
+    /// Checks whether the connection must be encrypted and the server's certificate verified.
     pub fn needs_tls(&self) -> bool {
-        // A mode the driver learns later counts as insisting until somebody looks at it here.
+        // A mode that a later driver adds counts as strict.
         !matches!(
             self.config.get_ssl_mode(),
             SslMode::Disable | SslMode::Prefer
@@ -71,7 +70,7 @@ impl PostgresAddress {
     }
 }
 
-/// The address as a URL without password and options.
+/// Formats the address as a URL without password and options.
 fn display_address(config: &Config) -> String {
     let mut text = String::from("postgres://");
     if let Some(user) = config.get_user() {
@@ -102,12 +101,12 @@ fn display_address(config: &Config) -> String {
     text
 }
 
-/// A connection string that cannot be parsed, with everything left out that could be a password.
+/// Returns an invalid connection string without anything that could be a password.
 fn redact_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "the connection string".to_owned();
     };
-    // Up to the last `@`: a password may hold one that was not escaped.
+    // Up to the last `@`, because a password may contain one unescaped.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
     format!("{scheme}://{rest}")
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_shows_no_password() {
+    fn a_displayed_address_has_no_password() {
         let check = |url: &str, expected: &str| {
             let address = PostgresAddress::parse(url).unwrap();
             assert_eq!(address.place, expected);
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_cannot_be_read_shows_no_password_either() {
+    fn an_invalid_address_is_shown_without_password() {
         for url in [
             "postgres://ada:swordfish@db.example/plans?unheard=of",
             "postgres://ada:sword@fish@db.example:port/plans",
@@ -148,7 +147,7 @@ mod tests {
             "postgres:///plans?password=swordfish",
         ] {
             let Err(error) = PostgresAddress::parse(url) else {
-                panic!("{url} was taken")
+                panic!("{url} was accepted")
             };
             let shown = format!("{error} {error:?}");
             assert!(matches!(error, StoreError::Unusable { .. }), "{shown}");

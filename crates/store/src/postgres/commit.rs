@@ -1,13 +1,13 @@
-//! The write path: one transaction, run again while others are faster.
+//! The write path: one transaction, retried when it conflicts with others.
 //!
-//! What the server can tell us and what we make of it:
+//! Server errors and their handling:
 //!
-//! - A collision (deadlock, serialization, a row somebody else created) undid the transaction. It is
-//!   run again, so that the decision is made on the winner's rows; an unrelated commit never becomes
-//!   a refusal.
-//! - The end of the connection before COMMIT was sent: nothing was written. Once, everything is run
-//!   again on another connection; pooled connections die with every restart of the server.
-//! - The end of the connection after COMMIT was sent: nobody knows, so it is settled.
+//! - Conflict (deadlock, serialization failure, a row that another transaction created): the
+//!   transaction was rolled back. It is retried and decided on the new rows, so an unrelated commit
+//!   never causes a refusal.
+//! - Connection lost before COMMIT was sent: nothing was written. Retried once on another
+//!   connection, because every server restart kills the pooled connections.
+//! - Connection lost after COMMIT was sent: the outcome is unknown and is resolved (`in_doubt.rs`).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -20,13 +20,12 @@ use super::facts::{self, LockedFacts};
 use super::in_doubt::{PostgresCommitStatus, resolve_in_doubt_commit};
 use super::pipeline::values;
 use super::pool::PooledConnection;
-use super::statements::ADOPT;
+use super::statements::ADOPT_SERVER;
 use super::writes::build_write_calls;
 use super::{PostgresStore, migrate};
 use crate::fault::{FaultPoint, StoreFault};
 use crate::{CommitError, CommitOutcome, StoreError, StoreWriter, Submission};
 
-/// How often a transaction is run again because somebody was faster.
 const MAX_CONFLICT_RETRIES: u32 = 20;
 
 impl StoreWriter for PostgresStore {
@@ -63,17 +62,16 @@ impl StoreWriter for PostgresStore {
     }
 }
 
-/// How an attempt ended, if it need not be repeated.
+/// The outcome of an attempt that is not retried.
 enum AttemptOutcome {
-    /// Something was committed.
     Written(CommitOutcome),
-    /// Nothing was, and this is the answer.
+    /// Nothing was written; the answer is final.
     Answered(Result<CommitOutcome, CommitError>),
-    /// COMMIT was sent and not answered.
+    /// COMMIT was sent, but no response arrived.
     InDoubt(CommitOutcome, StoreError),
 }
 
-/// What was tried before.
+/// Counts the failures of earlier attempts.
 #[derive(Default)]
 struct RetryState {
     conflicts: u32,
@@ -104,6 +102,7 @@ impl PostgresStore {
         if let Err(error) = migrate::require_supported_schema(place, found_schema) {
             return Err(roll_back_after(connection, PostgresError::Permanent(error)));
         }
+        // 0 means that this role may not read the server's identity.
         if ![0, locked.system_id].contains(&connection.system_id) {
             return Err(adopt_server(connection));
         }
@@ -144,8 +143,8 @@ impl PostgresStore {
         if let Err(error) = connection.prepare_statements(calls.iter().map(|(sql, _)| *sql)) {
             return Err(roll_back_after(connection, error));
         }
-        // The fault comes when everything else was handed over and COMMIT was not. What then really
-        // left this process does not matter: without COMMIT the server undoes it.
+        // The fault occurs after all statements and before COMMIT. How much of it reached the
+        // server does not matter: without COMMIT the server rolls back.
         let mut fault = None;
         let exchange = connection.finish_transaction(calls, || {
             match self.inject_fault(FaultPoint::BeforeCommit) {
@@ -174,8 +173,8 @@ impl PostgresStore {
                 Err(PostgresError::StaleStatement(error))
             }
             ExchangeOutcome::RolledBack(error) => {
-                // COMMIT of a transaction that failed ends it, too. A connection that is gone is not
-                // kept.
+                // COMMIT also ends a failed transaction, so the connection is clean. A lost one is
+                // dropped by the pool.
                 connection.return_to_pool();
                 Err(error)
             }
@@ -183,7 +182,7 @@ impl PostgresStore {
         }
     }
 
-    /// Nothing to write and nothing to remember: the answer holds once the transaction has ended.
+    /// Ends a transaction that writes nothing. The answer is final once it has ended.
     fn end_without_writing(
         &self,
         mut connection: PooledConnection<'_>,
@@ -201,7 +200,7 @@ impl PostgresStore {
         ))))
     }
 
-    /// Does what is needed before the next attempt; or says why there is none.
+    /// Prepares the next attempt, or returns the error if the retries are used up.
     fn prepare_retry(
         &self,
         error: PostgresError,
@@ -226,7 +225,7 @@ impl PostgresStore {
             }
             PostgresError::StaleStatement(error) => {
                 retry_state.stale_statements += 1;
-                // Each connection learns it for itself, and each of them is closed after that.
+                // Every pooled connection can be stale; each is closed after it fails once.
                 if retry_state.stale_statements > 100 {
                     Err(error)
                 } else {
@@ -256,13 +255,11 @@ impl PostgresStore {
     }
 }
 
-/// What the answers to the last exchange mean.
+/// The outcome of the last exchange of a transaction.
 enum ExchangeOutcome {
-    /// It is durable.
     Committed,
-    /// It is undone, for this reason.
     RolledBack(PostgresError),
-    /// COMMIT may have been carried out.
+    /// COMMIT may have been executed.
     Unknown(StoreError),
 }
 
@@ -281,9 +278,9 @@ fn evaluate_exchange(
     for (number, answer) in answers.iter().enumerate() {
         let Err(error) = answer else { continue };
         let failure = connection.classify_error(error);
-        // An error from the server at a statement means that it did not get as far as COMMIT. At
-        // COMMIT itself it means that it was undone, unless the server ended the connection with it:
-        // then it may have come after the deed.
+        // An error at a statement means that the server did not reach COMMIT. An error at COMMIT
+        // means a rollback, unless it is fatal: then the server may have committed before it closed
+        // the connection.
         let is_rolled_back = match error.as_db_error() {
             Some(error) => number < commit_index || !is_fatal(error),
             None => exchange.end == TransactionEnd::Rollback,
@@ -304,8 +301,7 @@ fn evaluate_exchange(
     }
 }
 
-/// Ends the transaction, changing nothing. If that cannot be done the connection is closed, which
-/// comes to the same.
+/// Rolls back. If that fails, the connection is closed, which also rolls back.
 fn roll_back(mut connection: PooledConnection<'_>) {
     if connection.execute_batch("ROLLBACK").is_ok() {
         connection.return_to_pool();
@@ -314,7 +310,7 @@ fn roll_back(mut connection: PooledConnection<'_>) {
 
 fn roll_back_after(connection: PooledConnection<'_>, error: PostgresError) -> PostgresError {
     match error {
-        // Not worth keeping, or not there any more.
+        // A stale connection is not worth keeping; a lost one is gone.
         PostgresError::StaleStatement(_) | PostgresError::ConnectionLost(_) => drop(connection),
         PostgresError::Conflict(_)
         | PostgresError::SchemaMissing(_)
@@ -323,17 +319,19 @@ fn roll_back_after(connection: PooledConnection<'_>, error: PostgresError) -> Po
     error
 }
 
-/// The store was copied to this server from another one, whose transactions were counted
-/// differently: counts on from there, and decides again. See `tail.rs`.
+/// Adopts a store that was moved here from another server, whose transaction ids differ: rebases
+/// the ids and returns a conflict, so that the command is decided again. See `tail.rs`.
 fn adopt_server(mut connection: PooledConnection<'_>) -> PostgresError {
     let system = connection.system_id;
-    // Every writer reads this table and holds it to its end. Locked, nobody is under way with the old
-    // base.
+    // Every writer holds a lock on this table until it ends. This lock therefore waits for all
+    // writers that use the old base.
     const LOCK_SCHEMA_VERSION: &str =
         "ROLLBACK; BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE";
     let adopted = connection
         .execute_batch(LOCK_SCHEMA_VERSION)
-        .and_then(|()| connection.query_all(None, vec![(ADOPT, values![system])], Some("COMMIT")));
+        .and_then(|()| {
+            connection.query_all(None, vec![(ADOPT_SERVER, values![system])], Some("COMMIT"))
+        });
     match adopted {
         Ok(_) => {
             connection.return_to_pool();
@@ -345,7 +343,8 @@ fn adopt_server(mut connection: PooledConnection<'_>) -> PostgresError {
     }
 }
 
-/// Longer with every collision, and never the same for two who collided.
+/// Returns a random delay that grows with every conflict, so that two transactions do not collide
+/// again.
 fn conflict_delay(collisions: u32) -> Duration {
     let max_micros = 500 << collisions.min(7);
     let random = RandomState::new().build_hasher().finish();
@@ -360,17 +359,17 @@ mod tests {
     use super::*;
     use crate::{PostgresOptions, StoreMaintenance};
 
-    /// A statement whose values cannot be encoded is never sent. What was sent before it must not
+    /// A statement whose values cannot be encoded is never sent. Statements sent before it must not
     /// be committed without it.
     #[test]
-    fn a_statement_that_cannot_be_sent_takes_the_others_with_it() {
+    fn a_statement_that_cannot_be_sent_aborts_the_transaction() {
         let database = PostgresDatabase::new();
         let store = PostgresStore::new(&database.url(), PostgresOptions::default()).unwrap();
         store.migrate_schema().unwrap();
         let mut connection = store.shared.pool.acquire_connection().unwrap();
         connection.prepare_statements([INSERT_ACTION]).unwrap();
         connection.execute_batch("BEGIN").unwrap();
-        // The second column is a text.
+        // The second column is a text, so the integer cannot be encoded.
         let calls = vec![
             (INSERT_ACTION, values!["sent", "{}"]),
             (INSERT_ACTION, values!["not sent", 1_i64]),
@@ -383,7 +382,7 @@ mod tests {
             outcome,
             ExchangeOutcome::RolledBack(PostgresError::Permanent(StoreError::Database { .. }))
         ));
-        // It is in no transaction any more: somebody else may have it.
+        // The connection is not in a transaction and can be reused.
         connection.execute_batch("BEGIN; COMMIT").unwrap();
         connection.return_to_pool();
     }

@@ -1,9 +1,9 @@
-//! One connection to the server, driven by whichever thread uses it.
+//! One connection to the server, driven by the thread that uses it.
 //!
-//! The driver is asynchronous and the store is not. Each connection therefore has a runtime of its
-//! own that only ever runs on the calling thread: the thread sends, sleeps until the socket has
-//! something, and reads, with no other thread to wake. A shared runtime would hand every request and
-//! every answer across threads, which costs more than the work between them.
+//! The driver is asynchronous; the store is not. So each connection has its own runtime, which runs
+//! only on the calling thread: it sends, sleeps until the socket is ready, and reads. A shared
+//! runtime would pass every request and answer between threads, which costs more than the work
+//! itself.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -27,40 +27,34 @@ use super::pipeline::{StatementPipeline, Value};
 use crate::StoreError;
 use crate::sync::{Mutex, lock};
 
-/// How long a transaction may sit idle before the server ends it: the process that opened it is
-/// stopped or gone, and others wait for its locks. Also bounds how long a lost COMMIT can stay
-/// unsettled.
+/// How long a transaction may be idle before the server ends it. Its process is stopped or gone,
+/// and others wait for its locks. This also bounds how long a lost COMMIT stays unresolved.
 const IDLE_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long we go on knocking at a server that is starting up or has no room.
+/// How long to retry while the server starts up or has no free connection slot.
 const CONNECT_RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The oldest server that has what `tail.rs` needs.
+/// The oldest version with the functions that `tail.rs` needs.
 const MIN_SERVER_VERSION: u32 = 130_000;
 
-/// What every connection is made with.
 pub(super) struct ConnectionConfig {
-    /// Where.
     pub address: super::address::PostgresAddress,
-    /// How it is encrypted.
     pub tls: MakeRustlsConnect,
-    /// The store's schema.
     pub schema: String,
-    /// How long a statement or a lock may take.
+    /// The limit for a statement or a lock.
     pub wait_timeout: Duration,
 }
 
-/// A connection that is set up for this store.
+/// A connection with its session configured for this store.
 pub(super) struct PostgresConnection {
-    /// Sends statements. Dropped first: that makes the wire say farewell.
+    /// Dropped first: that makes the driver send a Terminate message.
     session: ClientSession,
-    /// Moves bytes.
+    /// Sends and receives the bytes.
     driver: ConnectionDriver,
-    /// The identity of the server (see `tail.rs`); 0 if it does not tell.
+    /// The server's identity (see `tail.rs`); 0 if unknown.
     pub system_id: i64,
-    /// The store's schema.
     pub schema: String,
-    /// When it was last put away.
+    /// When the connection was last returned to the pool.
     pub idle_since: Instant,
 }
 
@@ -75,7 +69,7 @@ type TlsTransport =
 struct ConnectionDriver {
     // `None` only while dropping.
     runtime: Option<Runtime>,
-    // `None` once the connection has ended. Dropping it tells every request that still waits.
+    // `None` once the connection has ended. Dropping it fails all pending requests.
     transport: Option<TlsTransport>,
     poll_waker: Arc<PollWaker>,
     notified: bool,
@@ -84,31 +78,27 @@ struct ConnectionDriver {
     place: String,
 }
 
-/// How a transaction is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionEnd {
-    /// Keep what it did.
     Commit,
-    /// Undo it.
     Rollback,
 }
 
-/// How the last exchange of a transaction went.
+/// The last exchange of a transaction.
 pub(super) struct FinalExchange {
-    /// What was sent last.
     pub end: TransactionEnd,
-    /// The answers to the calls, and behind them the one to `last`; or that none came.
+    /// The answers to the calls, followed by the one to COMMIT or ROLLBACK.
     pub answers: Result<StatementAnswers, PostgresError>,
 }
 
 /// A statement with its parameters.
 pub(super) type StatementCall<'a> = (&'static str, Vec<Value<'a>>);
 
-/// The answers to some statements, in their order.
+/// One result per statement, in order.
 pub(super) type StatementAnswers = Vec<Result<Vec<Row>, tokio_postgres::Error>>;
 
 impl PostgresConnection {
-    /// Connects and sets the session up.
+    /// Connects and configures the session.
     pub fn open(config: &ConnectionConfig) -> Result<Self, StoreError> {
         let place = &config.address.place;
         let runtime = Builder::new_current_thread()
@@ -117,7 +107,7 @@ impl PostgresConnection {
             .build()
             .map_err(|error| unreachable_error(place, error.to_string()))?;
         let (client, transport) = runtime.block_on(connect_with_retry(config))?;
-        // The server gives up first, if it is there.
+        // Longer than the server's own timeouts, so that a reachable server gives up first.
         let answer_timeout = config.wait_timeout + Duration::from_secs(15);
         let mut connection = Self {
             session: ClientSession {
@@ -143,17 +133,16 @@ impl PostgresConnection {
         Ok(connection)
     }
 
-    /// From now on waits this long for an answer; `None` as long as it usually does.
+    /// Sets the timeout for answers; `None` restores the default.
     pub fn set_answer_timeout(&mut self, timeout: Option<Duration>) {
         self.driver.answer_timeout = timeout.unwrap_or(self.driver.default_answer_timeout);
     }
 
-    /// Is it known to be dead?
     pub fn is_closed(&self) -> bool {
         self.session.client.is_closed()
     }
 
-    /// Prepares what was not prepared on this connection before, all in one round trip.
+    /// Prepares statements that are new to this connection, all in one round trip.
     pub fn prepare_statements(
         &mut self,
         statements: impl IntoIterator<Item = &'static str>,
@@ -200,8 +189,8 @@ impl PostgresConnection {
         Ok(())
     }
 
-    /// Sends `first`, the calls and `last` in one go. What goes wrong with each is in its answer; what
-    /// is returned instead went wrong before anything was sent, or is the end of the connection.
+    /// Sends `first`, the calls and `last` in one round trip. Errors of single statements are in
+    /// their answers. An `Err` means that preparing failed or the connection was lost.
     fn exchange_calls(
         &mut self,
         first: Option<&'static str>,
@@ -223,7 +212,7 @@ impl PostgresConnection {
         driver.run_until_ready(pipeline.collect_answers())
     }
 
-    /// As [`Self::exchange`]; the rows, or the first thing that went wrong.
+    /// Like [`Self::exchange_calls`], but returns the rows or the first error.
     pub fn query_all(
         &mut self,
         first: Option<&'static str>,
@@ -237,9 +226,10 @@ impl PostgresConnection {
             .collect()
     }
 
-    /// Sends the calls, all of them prepared before, and behind them what `last` then says.
+    /// Sends the calls, which must be prepared, followed by COMMIT or ROLLBACK as `choose_end`
+    /// decides.
     ///
-    /// If some call could not even be sent, `last` is not asked and the transaction is rolled back.
+    /// If a call could not be sent, rolls back without calling `choose_end`.
     pub fn finish_transaction(
         &mut self,
         calls: Vec<StatementCall<'_>>,
@@ -265,7 +255,7 @@ impl PostgresConnection {
         }
     }
 
-    /// One prepared statement outside of any transaction.
+    /// Runs one prepared statement outside of a transaction.
     pub fn query_statement(
         &mut self,
         sql: &'static str,
@@ -275,7 +265,8 @@ impl PostgresConnection {
         Ok(rows.pop().expect("BUG: one statement, one answer"))
     }
 
-    /// Several statements without parameters, as one unit if they say so themselves.
+    /// Runs several statements without parameters. They are atomic only if they contain a
+    /// transaction.
     pub fn execute_batch(&mut self, sql: &str) -> Result<(), PostgresError> {
         let Self {
             session, driver, ..
@@ -284,71 +275,71 @@ impl PostgresConnection {
         answer.map_err(|error| self.classify_error(&error))
     }
 
-    /// What an error on this connection means.
     pub fn classify_error(&self, error: &tokio_postgres::Error) -> PostgresError {
         PostgresError::classify_error(error, &self.driver.place)
     }
 
-    /// Waits until a notification arrived; `false` if `stop` was called first.
+    /// Waits for a notification. Returns `false` if `stop` was notified first.
     pub fn wait_for_notification(&mut self, stop: &Notify) -> Result<bool, PostgresError> {
         self.driver.wait_for_notification(stop)
     }
 
     fn configure_session(&mut self, config: &ConnectionConfig) -> Result<(), PostgresError> {
-        let patience = config.wait_timeout.as_millis();
-        // Whatever the server's or the user's defaults are. The timeouts bound how long anybody can
-        // wait for us, and we for anybody.
-        // Statements find their rows by the same index whatever their parameters are: each is planned
-        // once. Left to itself the server plans some of them anew each time, which is a sixth of the
-        // work when many callers keep it busy.
+        let wait_millis = config.wait_timeout.as_millis();
+        // These settings override the defaults of the server and the user. The timeouts bound how
+        // long others wait for us, and we for others.
+        // Generic plans: every statement uses the same index for all parameters, so each is planned
+        // once. By default the server plans some of them every time, a sixth of the work under
+        // load.
         let settings = format!(
             "SET search_path TO \"{schema}\"; \
              SET synchronous_commit TO on; \
              SET default_transaction_isolation TO 'read committed'; \
-             SET lock_timeout TO {patience}; \
+             SET lock_timeout TO {wait_millis}; \
              SET statement_timeout TO {statement}; \
              SET idle_in_transaction_session_timeout TO {idle}; \
              SET client_min_messages TO warning; \
              SET jit TO off; \
              SET plan_cache_mode TO force_generic_plan; ",
             schema = config.schema,
-            statement = patience + 5_000,
+            statement = wait_millis + 5_000,
             idle = IDLE_TRANSACTION_TIMEOUT.as_millis(),
         );
-        const ASKED: &str =
+        const SERVER_FACTS: &str =
             "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
-        let full =
-            format!("{settings}{ASKED}, (SELECT system_identifier FROM pg_control_system())");
+        let full = format!(
+            "{settings}{SERVER_FACTS}, (SELECT system_identifier FROM pg_control_system())"
+        );
         let server_facts = match self.query_text_row(&full) {
-            // Somebody took that function from the public. 0 is no server's identity.
+            // Access to that function was revoked. No server has the identity 0.
             Err(PostgresError::Permanent(StoreError::Unusable { .. })) => {
-                self.query_text_row(&format!("{settings}{ASKED}, 0"))?
+                self.query_text_row(&format!("{settings}{SERVER_FACTS}, 0"))?
             }
-            said => said?,
+            answer => answer?,
         };
         let place = &config.address.place;
         let [version, encoding, system] = server_facts.as_slice() else {
             return Err(PostgresError::Permanent(corrupt_error(
                 place,
-                "the server does not say what it is",
+                "the server did not return its version",
             )));
         };
         if version
             .parse::<u32>()
             .is_ok_and(|version| version < MIN_SERVER_VERSION)
         {
-            let why = format!("PostgreSQL 13 or newer is needed; this is {version}");
+            let why = format!("PostgreSQL 13 or newer is required; this is {version}");
             return Err(PostgresError::Permanent(unusable_error(place, why)));
         }
         if encoding != "UTF8" {
-            let why = format!("its encoding is {encoding}; make the database with UTF8");
+            let why = format!("its encoding is {encoding}; create the database with UTF8");
             return Err(PostgresError::Permanent(unusable_error(place, why)));
         }
         self.system_id = system.parse().unwrap_or_default();
         Ok(())
     }
 
-    /// The columns of the last row some statements without parameters returned.
+    /// Runs statements without parameters and returns the columns of the last row.
     fn query_text_row(&mut self, sql: &str) -> Result<Vec<String>, PostgresError> {
         let Self {
             session, driver, ..
@@ -374,7 +365,7 @@ async fn connect_with_retry(
     let deadline = Instant::now() + CONNECT_RETRY_TIMEOUT;
     loop {
         let attempt = address.config.connect(config.tls.clone());
-        // The driver bounds the connecting itself, but not the greeting that follows.
+        // The driver limits the time to connect, but not the handshake that follows.
         let limit = address
             .config
             .get_connect_timeout()
@@ -382,7 +373,7 @@ async fn connect_with_retry(
         let Ok(result) = tokio::time::timeout(limit, attempt).await else {
             return Err(unreachable_error(
                 &address.place,
-                "it accepts connections but does not answer".to_owned(),
+                "it accepts connections, but does not respond".to_owned(),
             ));
         };
         match result {
@@ -442,9 +433,10 @@ impl ConnectionDriver {
         match driven {
             Ok(value) => Ok(value),
             Err(_) => {
-                // The answers may still come, and nobody would know what they answer.
+                // Late answers could still arrive and could not be matched to requests, so the
+                // connection is closed.
                 *transport = None;
-                let why = "the server stopped answering".to_owned();
+                let why = "the server stopped responding".to_owned();
                 Err(PostgresError::ConnectionLost(unreachable_error(place, why)))
             }
         }
@@ -485,7 +477,8 @@ impl ConnectionDriver {
     }
 }
 
-/// Sends and reads as much as can be without waiting; `true` if the connection has ended now.
+/// Sends and receives as much as possible without blocking. Returns `true` if the connection has
+/// ended.
 fn drive_transport(
     transport: &mut Option<TlsTransport>,
     context: &mut Context<'_>,
@@ -509,22 +502,22 @@ fn drive_transport(
 
 impl Drop for ConnectionDriver {
     fn drop(&mut self) {
-        // The session is gone by now, so all there is to send is a farewell, as far as it goes out
-        // without waiting.
+        // The session is gone by now, so only a Terminate message is left to send, as far as that
+        // works without blocking.
         drive_transport(
             &mut self.transport,
             &mut Context::from_waker(Waker::noop()),
             &mut self.notified,
         );
         if let Some(runtime) = self.runtime.take() {
-            // Dropping a runtime waits, which is forbidden to a caller that is asynchronous itself.
+            // Dropping a runtime blocks, which tokio forbids inside an asynchronous caller.
             runtime.shutdown_background();
         }
     }
 }
 
-/// Wakes the thread only when it sleeps. While it polls, a wake-up merely says: poll once more;
-/// through the runtime that would cost a system call each time.
+/// Wakes the thread only when it sleeps. While it polls, a wake-up only sets a flag; going through
+/// the runtime would cost a system call each time.
 #[derive(Default)]
 struct PollWaker {
     woken: AtomicBool,
@@ -550,14 +543,14 @@ impl PollWaker {
             }
         };
         self.polling.store(false, Ordering::SeqCst);
-        // Rung between the last look and now, by another thread: do not sleep on it.
+        // Another thread woke us after the last poll, so do not sleep.
         if outcome.is_pending() && self.woken.load(Ordering::SeqCst) {
             context.waker().wake_by_ref();
         }
         outcome
     }
 
-    /// Nobody sleeps: requests that are handed over before the next run need wake nobody.
+    /// The thread is not sleeping: requests queued before the next run need no wake-up.
     fn clear_outer_waker(&self) {
         lock(&self.outer_waker).take();
     }

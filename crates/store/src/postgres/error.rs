@@ -1,28 +1,27 @@
-//! What the driver's errors mean: which are the store's answer, and which are a reason to try again.
+//! Classifies the driver's errors: which are final, and which allow a retry.
 //!
-//! Only the server's primary message is ever shown. Its detail quotes rows, and rows may hold secrets.
+//! Shows only the server's primary message. The detail quotes rows, which may contain secrets.
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::StoreError;
 
-/// Why an exchange with the server did not end well.
 #[derive(Debug)]
 pub(super) enum PostgresError {
-    /// The connection is gone. What was sent on it may or may not have been carried out.
+    /// The connection is gone. Statements sent on it may or may not have been executed.
     ConnectionLost(StoreError),
-    /// Somebody else was faster; the transaction is undone and can be run again.
+    /// Another transaction won; this one was rolled back and can be retried.
     Conflict(StoreError),
-    /// The connection's prepared statements no longer fit; another connection will do.
+    /// The connection's prepared statements are invalid; retry on another connection.
     StaleStatement(StoreError),
-    /// A table or a column is missing; the schema has to be looked at.
+    /// A table or column is missing; check the schema.
     SchemaMissing(StoreError),
-    /// It will not get better by trying again.
+    /// A retry does not help.
     Permanent(StoreError),
 }
 
 impl PostgresError {
-    /// What an error of an established connection means.
+    /// Classifies an error of an established connection.
     pub fn classify_error(error: &tokio_postgres::Error, place: &str) -> Self {
         let Some(db) = error.as_db_error() else {
             return if is_client_side_error(error) {
@@ -43,14 +42,14 @@ impl PostgresError {
                     place: place.to_owned(),
                 })
             }
-            // A submission of this id was committed or settled before. Deciding again changes nothing.
+            // This submission was committed or resolved before. Deciding again would not help.
             &SqlState::UNIQUE_VIOLATION if db.constraint() == Some("commands_pkey") => {
                 Self::Permanent(StoreError::Database {
                     why: describe_db_error(db),
                 })
             }
-            // The rows we decided on are not the rows that are there: two creators of one row, or
-            // the guard in `UPDATE_PLAN`.
+            // The rows changed since the decision read them: two transactions created one row, or
+            // the guard in `UPDATE_PLAN` failed.
             &SqlState::UNIQUE_VIOLATION
             | &SqlState::NOT_NULL_VIOLATION
             | &SqlState::FOREIGN_KEY_VIOLATION => Self::Conflict(StoreError::Database {
@@ -61,8 +60,8 @@ impl PostgresError {
             | &SqlState::INVALID_SCHEMA_NAME => Self::SchemaMissing(StoreError::Database {
                 why: describe_db_error(db),
             }),
-            // The server says so when a table changed under a prepared statement, or when a
-            // statement is no longer known to it.
+            // A table changed under a prepared statement, or the server does not know the statement
+            // any more.
             &SqlState::INVALID_SQL_STATEMENT_NAME => Self::StaleStatement(StoreError::Database {
                 why: describe_db_error(db),
             }),
@@ -75,7 +74,6 @@ impl PostgresError {
         }
     }
 
-    /// The answer to give if nothing more is tried.
     pub fn into_store_error(self) -> StoreError {
         match self {
             Self::ConnectionLost(error)
@@ -87,7 +85,7 @@ impl PostgresError {
     }
 }
 
-/// Why a connection could not be made.
+/// Classifies an error while connecting.
 pub(super) fn classify_connect_error(error: &tokio_postgres::Error, place: &str) -> StoreError {
     match error.as_db_error() {
         Some(db) => match db.code() {
@@ -106,7 +104,7 @@ pub(super) fn classify_connect_error(error: &tokio_postgres::Error, place: &str)
     }
 }
 
-/// Is it worth knocking again in a moment? The server is there, but starting up or full.
+/// Checks whether to retry connecting: the server is starting up or has no free connection slot.
 pub(super) fn is_transient_connect_error(error: &tokio_postgres::Error) -> bool {
     matches!(
         error.code(),
@@ -114,7 +112,7 @@ pub(super) fn is_transient_connect_error(error: &tokio_postgres::Error) -> bool 
     )
 }
 
-/// Did the server end the connection with this message? Then it carried out nothing behind it.
+/// Checks whether the server closed the connection with this error. It executed nothing after it.
 pub(super) fn is_fatal(error: &DbError) -> bool {
     match error.parsed_severity() {
         Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
@@ -122,7 +120,6 @@ pub(super) fn is_fatal(error: &DbError) -> bool {
     }
 }
 
-/// What makes no sense among what was read.
 pub(super) fn corrupt_error(place: &str, why: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt {
         place: place.to_owned(),
@@ -144,7 +141,7 @@ pub(super) fn unusable_error(place: &str, why: String) -> StoreError {
     }
 }
 
-/// An error and what caused it, in a line.
+/// Formats an error and its causes in one line.
 pub(super) fn format_error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -180,10 +177,10 @@ fn describe_db_error(db: &DbError) -> String {
     format!("{} (SQLSTATE {})", db.message(), db.code().code())
 }
 
-/// Is the mistake in what we asked, with the connection still whole?
+/// Checks whether the error is in our request, with the connection still intact.
 fn is_client_side_error(error: &tokio_postgres::Error) -> bool {
-    // The driver does not publish its kinds of errors. These begin its texts for values that do not
-    // fit a parameter or a column; whatever else is not from the server concerns the connection.
+    // The driver does not expose its error kinds. These prefixes mark values that do not fit a
+    // parameter or column; all other errors without a server response concern the connection.
     let text = error.to_string();
     [
         "error serializing",

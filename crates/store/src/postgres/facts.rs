@@ -1,5 +1,5 @@
-//! Reading what a decision is made on, and holding it: all row locks of a commit are taken here, in
-//! one order (see `mod.rs`), and what the locks do not cover is read behind them.
+//! Reads and locks the rows a decision needs. All row locks of a commit are taken here in a fixed
+//! order (see `mod.rs`). Rows that these locks cover are read after them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,35 +12,32 @@ use super::error::{PostgresError, corrupt_error};
 use super::pipeline::values;
 use super::rows::{self, RowColumns, build_rule_book, decode_entry, to_sql_integer};
 use super::statements::{
-    FACTS, LIVE_PLANS, LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES,
-    LOCK_ENTRIES_AT, LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE,
-    LOCK_PROJECTS_OF_PLAN, LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED,
-    RESERVATIONS, TAKE_PROJECT_TURNS, TAKE_TURNS, TAKE_TURNS_OF_PLAN,
+    ADVISORY_LOCK_PROJECTS, ADVISORY_LOCK_PROJECTS_OF_PLAN, ADVISORY_LOCKS, FACTS, LIVE_PLANS,
+    LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
+    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE, LOCK_PROJECTS_OF_PLAN,
+    LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, RESERVATIONS,
 };
 use crate::commit::MAX_LIVE_PLANS_NAMED;
 use crate::{
     ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess, StoreError,
 };
 
-/// What was read and is held.
 pub(super) struct LockedFacts {
-    /// The rows.
     pub facts: DecisionFacts,
     /// The hash of the plan's last event.
     pub head: Option<Digest>,
-    /// The server's clock.
+    /// The server's clock after all locks were taken.
     pub now: Timestamp,
-    /// The answer committed under the key, with the digest of its arguments.
+    /// The receipt committed under the key, with the digest of its arguments.
     pub earlier_answer: Option<(Digest, CommandReceipt)>,
-    /// The schema of the database.
     pub schema_version: i32,
-    /// The server that last wrote to it.
+    /// The identity of the server that last wrote to the store.
     pub system_id: i64,
-    /// What its transactions are counted from.
+    /// The offset added to transaction ids (see `tail.rs`).
     pub xid_base: i64,
 }
 
-/// Begins a transaction and reads in it, in one round trip.
+/// Begins a transaction, takes all locks and reads all rows, in one round trip.
 pub(super) fn lock_and_read_facts(
     connection: &mut PostgresConnection,
     reads: &ReadSet,
@@ -91,7 +88,7 @@ pub(super) fn lock_and_read_facts(
             plan_id.filter(|_| entries.is_some()),
         ],
     ));
-    // Answer 0 is the one to BEGIN.
+    // Answer 0 belongs to BEGIN.
     let facts_index = calls.len();
     let live_plans = read_live_plans(reads, &mut calls);
     let answers = connection.query_all(Some("BEGIN"), calls, None)?;
@@ -129,10 +126,7 @@ pub(super) fn lock_and_read_facts(
             facts.ledger = rows::build_ledger(columns(first), columns(first + 1))?;
         }
         let Some(row) = columns(facts_index).next() else {
-            return Err(corrupt_error(
-                place,
-                "the table of the schema's version is empty",
-            ));
+            return Err(corrupt_error(place, "the table `schema_version` is empty"));
         };
         if let Some((id, _)) = &reads.plan {
             facts.lease = row.decode_lease(4, *id)?;
@@ -156,12 +150,14 @@ pub(super) fn lock_and_read_facts(
     decode().map_err(PostgresError::Permanent)
 }
 
-/// Takes the turns at the rows that are about to be locked, in the order of the locks.
+/// Takes advisory locks for the rows that are about to be locked, in the same order.
 ///
-/// Who changes a plan gets its transaction's number in its turn: that keeps the plan's events in
-/// order (see `tail.rs`). The row's lock alone would not: who waits for it may have got a number
-/// before the one in front. Nor is it a queue: those who share a row join the ones that hold it past
-/// anybody who waits to change it, and as long as they keep coming, it waits.
+/// A transaction that changes a plan gets its transaction id while it holds the plan's advisory
+/// lock. That keeps the plan's events in order (see `tail.rs`). The row lock alone would not: a
+/// transaction that waits for it may already have a smaller id than the one it waits for.
+///
+/// Row locks are not a fair queue either: new shared lockers join the current ones past a waiting
+/// exclusive locker, which can starve it.
 fn take_advisory_locks(schema: &str, reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) {
     let plan = reads
         .plan
@@ -187,7 +183,7 @@ fn take_advisory_locks(schema: &str, reads: &ReadSet, calls: &mut Vec<StatementC
         })
         .unzip();
     if !lock_keys.is_empty() {
-        calls.push((TAKE_TURNS, values![lock_keys, exclusive]));
+        calls.push((ADVISORY_LOCKS, values![lock_keys, exclusive]));
     }
     match &reads.projects {
         ProjectReads::None => {}
@@ -198,18 +194,21 @@ fn take_advisory_locks(schema: &str, reads: &ReadSet, calls: &mut Vec<StatementC
                 .unzip();
             if !names.is_empty() {
                 let schema = schema.to_owned();
-                calls.push((TAKE_PROJECT_TURNS, values![schema, names, exclusive]));
+                calls.push((ADVISORY_LOCK_PROJECTS, values![schema, names, exclusive]));
             }
         }
         ProjectReads::OfPlan => {
             let plan = reads.plan.as_ref().map(|(id, _)| id.to_string());
-            calls.push((TAKE_TURNS_OF_PLAN, values![schema.to_owned(), plan]));
+            calls.push((
+                ADVISORY_LOCK_PROJECTS_OF_PLAN,
+                values![schema.to_owned(), plan],
+            ));
         }
     }
 }
 
-/// Locks the projects, by name; the numbers of the answers. No command changes one project and
-/// relies on another, so that those to be changed may come first.
+/// Locks the projects in order of their names. Returns the indexes of the answers. No command
+/// changes one project and relies on another, so exclusive locks may come first.
 fn lock_projects(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> std::ops::Range<usize> {
     let first = calls.len() + 1;
     match &reads.projects {
@@ -237,7 +236,7 @@ fn lock_projects(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> std::op
     first..calls.len() + 1
 }
 
-/// Reads who uses the projects that may be changed; the numbers of the answers.
+/// Reads the unfinished plans of projects read exclusively. Returns the indexes of the answers.
 fn read_live_plans(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> std::ops::Range<usize> {
     let first = calls.len() + 1;
     for (name, access) in sorted_projects(reads) {
@@ -249,8 +248,7 @@ fn read_live_plans(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> std::
     first..calls.len() + 1
 }
 
-/// The named projects in the order of their names. Of one that is asked for twice the stronger wish
-/// holds.
+/// Returns the named projects sorted by name, without duplicates. The stricter access wins.
 fn sorted_projects(reads: &ReadSet) -> Vec<(String, RowAccess)> {
     let ProjectReads::Named(named) = &reads.projects else {
         return Vec::new();
@@ -261,16 +259,16 @@ fn sorted_projects(reads: &ReadSet) -> Vec<(String, RowAccess)> {
     sort_and_merge(named.collect())
 }
 
-/// The number under which turns at something of a schema are taken. Turns are the database's, so the
-/// schema is in it. Two things with one number would only wait for each other without need.
+/// Returns the key of an advisory lock. The key includes the schema, because advisory locks are per
+/// database. Colliding keys only cause an unnecessary wait.
 pub(super) fn advisory_lock_key(schema: &str, subject: &str) -> i64 {
     let digest = Digest::hash_parts([schema.as_bytes(), subject.as_bytes()]);
     let first = digest.as_bytes().first_chunk::<8>();
     i64::from_be_bytes(*first.expect("BUG: a digest has 32 bytes"))
 }
 
-/// Locks the scopes in the order of their texts, as the server sorts them. Those that are shared can
-/// be taken together as long as no other comes between.
+/// Locks the scopes in the server's text order. Consecutive shared scopes are locked in one
+/// statement.
 fn lock_scopes(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) {
     let mut shared: Vec<String> = Vec::new();
     for (scope, access) in sorted_scopes(reads) {
@@ -289,7 +287,7 @@ fn lock_scopes(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) {
     }
 }
 
-/// The scopes in the order of their texts. Of one that is asked for twice the stronger wish holds.
+/// Returns the scopes sorted by text, without duplicates. The stricter access wins.
 fn sorted_scopes(reads: &ReadSet) -> Vec<(String, RowAccess)> {
     let scopes = reads.rules.iter();
     sort_and_merge(
@@ -305,7 +303,7 @@ fn sort_and_merge(mut requests: Vec<(String, RowAccess)>) -> Vec<(String, RowAcc
     requests
 }
 
-/// Locks the accounts and reads what is set aside; the number of the first of the two answers.
+/// Locks the accounts and reads the reservations. Returns the index of the first of both answers.
 fn lock_ledger(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<usize> {
     let (plan, _) = match reads.ledger {
         LedgerReads::None => return None,
@@ -317,7 +315,7 @@ fn lock_ledger(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<us
     Some(first)
 }
 
-/// Locks entries of open changesets; the number of the answer.
+/// Locks entries of open changesets. Returns the index of the answer.
 fn lock_entries(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<usize> {
     let (plan, _) = reads.plan.as_ref()?;
     calls.push(match &reads.changesets {

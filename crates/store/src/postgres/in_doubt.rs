@@ -1,10 +1,11 @@
-//! Settling a COMMIT that was not answered.
+//! Determines the outcome of a COMMIT whose response was lost.
 //!
-//! Every commit writes the id of its submission. To learn what became of one, its id is inserted as
-//! aborted, durably, on a new connection. Either that succeeds, and the commit has not happened and
-//! never will, because it would collide with this row; or the row is there already and says what
-//! happened. If the transaction still runs, the insert waits for its end: the server ends it when it
-//! notices that its client is gone, at the latest when it was idle for too long.
+//! Every commit inserts the id of its submission. To learn its outcome, a new connection inserts
+//! the same id as aborted, durably. If that succeeds, the commit has not happened and never will,
+//! because it would collide with this row. If the row already exists, it records the outcome.
+//!
+//! If the transaction still runs, the insert waits for its end. The server ends it when it detects
+//! that the client is gone, at the latest after the idle timeout.
 
 use std::time::{Duration, Instant};
 
@@ -15,23 +16,21 @@ use super::connection::PostgresConnection;
 use super::error::{PostgresError, corrupt_error};
 use super::pipeline::values;
 use super::rows::RowColumns;
-use super::statements::{ABORT_COMMAND, COMMAND};
+use super::statements::{ABORT_COMMAND, COMMAND_STATUS};
 use crate::StoreError;
 
-/// How long we go on trying to reach the server.
+/// How long to retry while the server is unreachable.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What became of it.
 pub(super) enum PostgresCommitStatus {
-    /// It was committed.
     Committed,
-    /// It was not, and will not be.
+    /// It was not committed and never will be.
     Aborted,
-    /// It could not be learnt.
+    /// The server could not be asked.
     Unknown(StoreError),
 }
 
-/// Learns what became of a submission, or makes sure that nothing does.
+/// Determines whether a submission was committed, or prevents that it ever is.
 pub(super) fn resolve_in_doubt_commit(
     shared: &PostgresShared,
     command_id: CommandId,
@@ -53,18 +52,17 @@ pub(super) fn resolve_in_doubt_commit(
     }
 }
 
-/// Was it committed?
 fn was_committed(shared: &PostgresShared, command_id: CommandId) -> Result<bool, StoreError> {
     let mut connection = PostgresConnection::open(shared.pool.connection_config())?;
     let calls = vec![
         (ABORT_COMMAND, values![command_id.to_string()]),
-        (COMMAND, values![command_id.to_string()]),
+        (COMMAND_STATUS, values![command_id.to_string()]),
     ];
     let rows = connection
         .query_all(None, calls, None)
         .map_err(PostgresError::into_store_error)?;
     match rows[1].first() {
         Some(row) => RowColumns::new(row, shared.place()).get(0),
-        None => Err(corrupt_error(shared.place(), "a command vanished")),
+        None => Err(corrupt_error(shared.place(), "a command has disappeared")),
     }
 }

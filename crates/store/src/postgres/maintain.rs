@@ -1,4 +1,4 @@
-//! Looking after the store.
+//! Maintenance of the store: schema, integrity checks. Backups are left to `pg_dump`.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::statements::{
 };
 use crate::{StoreError, StoreInfo, StoreMaintenance};
 
-/// Problems of one sort that are told at most.
+/// Limit per kind of problem.
 const MAX_PROBLEMS_REPORTED: i64 = 100;
 
 impl StoreMaintenance for PostgresStore {
@@ -36,7 +36,7 @@ impl StoreMaintenance for PostgresStore {
         let (schema, place) = (self.shared.schema(), self.shared.place());
         Err(StoreError::Unsupported {
             what: format!(
-                "a PostgreSQL store is copied by PostgreSQL itself: \
+                "use pg_dump to back up a PostgreSQL store: \
                  pg_dump --format=custom --schema={schema} --file={} '{place}'",
                 quote_for_shell(&to.display().to_string()),
             ),
@@ -50,7 +50,7 @@ impl StoreMaintenance for PostgresStore {
         }
         let found = self.shared.run_in_snapshot(|connection, place| {
             begin_snapshot(connection, place, Vec::new(), None)?;
-            // Reads the whole store, however long that takes.
+            // This reads the whole store, so it may take any time.
             connection.set_answer_timeout(Some(MAINTENANCE_TIMEOUT));
             connection.execute_batch("SET LOCAL statement_timeout TO 0")?;
             let calls = vec![
@@ -86,26 +86,26 @@ impl StoreMaintenance for PostgresStore {
         })?;
         report_rows(reversed, |row| {
             Ok(format!(
-                "plan {} cannot be found by the end of its id",
+                "plan {}: its reversed id is wrong",
                 row.get::<&str>(0)?
             ))
         })?;
         report_rows(projects, |row| {
             Ok(format!(
-                "plan {} cannot be found by its projects",
+                "plan {}: its project rows do not match the plan",
                 row.get::<&str>(0)?
             ))
         })?;
         report_rows(orphans, |row| {
             Ok(format!(
-                "{} of {} belongs to nothing",
+                "{} of {} has no parent row",
                 row.get::<&str>(0)?,
                 row.get::<&str>(1)?
             ))
         })?;
         report_rows(validity, |row| {
             Ok(format!(
-                "{} {} is not in force",
+                "{} {} is not valid",
                 row.get::<&str>(0)?,
                 row.get::<&str>(1)?
             ))
@@ -115,7 +115,7 @@ impl StoreMaintenance for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Statements of this program that the database does not understand: a table was changed by
+    /// Returns this program's statements that the database rejects, because a table was changed by
     /// hand.
     fn list_invalid_statements(&self) -> Result<Vec<String>, StoreError> {
         self.shared.with_connection(|connection, place| {
@@ -128,7 +128,9 @@ impl PostgresStore {
                 match connection.prepare_statements([*sql]) {
                     Ok(()) => {}
                     Err(PostgresError::SchemaMissing(error) | PostgresError::Permanent(error)) => {
-                        problems.push(format!("{name} does not fit its tables: {error}"));
+                        problems.push(format!(
+                            "statement {name} does not match the tables: {error}"
+                        ));
                     }
                     Err(error) => return Err(error),
                 }
@@ -138,7 +140,6 @@ impl PostgresStore {
     }
 }
 
-/// Quoted for a shell.
 fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,10 +1,11 @@
-//! The schema: numbered files, applied in order, forward only.
+//! The schema: numbered migrations, applied in order, forward only.
 //!
-//! A database without our schema is set up by the first write. A database with an older one is
-//! refused until somebody says `migrate`: other programs may be using it. Whoever changes the schema
-//! has the turn at it (`TAKE_TURN`), so that ten processes can try at once, and the table of the version, which
-//! every write reads: what was begun under the old schema ends before the change, and what begins
-//! after it sees the new version.
+//! The first write creates the schema in an empty database. An older schema is refused until
+//! `migrate` runs, because other programs may still use it.
+//!
+//! A schema change takes an advisory lock (`ADVISORY_LOCK`), so that many processes can try at
+//! once. It also locks the version table, which every write reads. Transactions that began under
+//! the old schema therefore end before the change, and later ones see the new version.
 
 use std::time::Duration;
 
@@ -15,10 +16,12 @@ use super::facts::advisory_lock_key;
 use super::pipeline::values;
 use super::pool::PooledConnection;
 use super::rows::RowColumns;
-use super::statements::{INSERT_SCHEMA, SCHEMA, SCHEMA_EXISTS, SET_SCHEMA, TAKE_TURN};
+use super::statements::{
+    ADVISORY_LOCK, INSERT_SCHEMA_VERSION, SCHEMA_EXISTS, SCHEMA_VERSION, SET_SCHEMA_VERSION,
+};
 use crate::StoreError;
 
-/// Every migration: its title and its statements. The number is its place, from 1.
+/// The title and statements of every migration. Its number is its position, from 1.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("plans", include_str!("migrations/0001_plans.sql")),
     ("projects", include_str!("migrations/0002_projects.sql")),
@@ -29,17 +32,16 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The schema of this program.
-#[expect(clippy::cast_possible_truncation, reason = "a handful")]
+#[expect(clippy::cast_possible_truncation, reason = "there are few migrations")]
 pub(super) const SUPPORTED_SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// How often a change of the schema is tried when it collides with writers.
+/// Attempts if a schema change collides with writers.
 const MAX_MIGRATION_ATTEMPTS: u32 = 5;
 
-/// How long work on the whole store may take without an answer.
+/// The timeout for operations on the whole store.
 pub(super) const MAINTENANCE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// The version found in the database; `None` if there is no store in it.
+/// Returns the schema version; `None` if the database contains no store.
 pub(super) fn find_schema_version(
     connection: &mut PostgresConnection,
     place: &str,
@@ -53,7 +55,7 @@ pub(super) fn find_schema_version(
     let is_usable: bool = row.get(0).map_err(PostgresError::Permanent)?;
     if !is_usable {
         let why = format!(
-            "this user has no permission on the schema {}",
+            "this user has no permission for schema {}",
             connection.schema
         );
         return Err(PostgresError::Permanent(unusable_error(place, why)));
@@ -62,8 +64,8 @@ pub(super) fn find_schema_version(
     if !exists {
         return Ok(None);
     }
-    let version = match connection.query_statement(SCHEMA, values![]) {
-        // A table of that name, but not ours.
+    let version = match connection.query_statement(SCHEMA_VERSION, values![]) {
+        // A table with that name that is not ours.
         Err(PostgresError::SchemaMissing(_)) => {
             let error = StoreError::NotAStore {
                 place: place.to_owned(),
@@ -78,18 +80,17 @@ pub(super) fn find_schema_version(
             .map_err(PostgresError::Permanent),
         None => Err(PostgresError::Permanent(corrupt_error(
             place,
-            "the table of the schema's version is empty",
+            "the table `schema_version` is empty",
         ))),
     }
 }
 
-/// The version in a row of `SCHEMA`.
+/// Decodes a row of `SCHEMA_VERSION`.
 pub(super) fn decode_schema_version(row: RowColumns<'_>) -> Result<u32, StoreError> {
     let version: i32 = row.get(0)?;
     Ok(u32::try_from(version).unwrap_or_default())
 }
 
-/// Is this the schema we know?
 pub(super) fn require_supported_schema(place: &str, found: u32) -> Result<(), StoreError> {
     let place = || place.to_owned();
     match found.cmp(&SUPPORTED_SCHEMA_VERSION) {
@@ -107,13 +108,13 @@ pub(super) fn require_supported_schema(place: &str, found: u32) -> Result<(), St
     }
 }
 
-/// Makes the store if there is none. Leaves an older one alone.
+/// Creates the store if there is none. Does not migrate an older one.
 pub(super) fn create_if_absent(shared: &PostgresShared) -> Result<(), StoreError> {
     let (_, found) = change_schema(shared, SchemaGoal::AnyVersion)?;
     require_supported_schema(shared.place(), found)
 }
 
-/// Brings the schema up to ours; the versions before and after.
+/// Migrates to the current version. Returns the versions before and after.
 pub(super) fn migrate_schema(shared: &PostgresShared) -> Result<(u32, u32), StoreError> {
     let (before, found) = change_schema(shared, SchemaGoal::SupportedVersion)?;
     require_supported_schema(shared.place(), found)?;
@@ -139,7 +140,7 @@ fn change_schema(shared: &PostgresShared, goal: SchemaGoal) -> Result<(u32, u32)
                 connection.return_to_pool();
                 return Ok(versions);
             }
-            // Whatever was done or not, looking again shows it.
+            // The next attempt reads the version again and so learns whether this one succeeded.
             Err(
                 error @ (PostgresError::ConnectionLost(_)
                 | PostgresError::Conflict(_)
@@ -160,10 +161,11 @@ fn change_in_transaction(
 ) -> Result<(u32, u32), PostgresError> {
     let place = shared.place();
     let lock_calls = vec![(
-        TAKE_TURN,
+        ADVISORY_LOCK,
         values![advisory_lock_key(shared.schema(), "schema")],
     )];
     connection.query_all(Some("BEGIN"), lock_calls, None)?;
+    // Read after the lock: another process may have changed the schema meanwhile.
     let found = find_schema_version(connection, place)?;
     let before = match found {
         None => {
@@ -174,7 +176,7 @@ fn change_in_transaction(
     };
     let mut version = before;
     if found.is_none() || goal == SchemaGoal::SupportedVersion {
-        // Migrations may take their time; only waiting for others is still bounded.
+        // Migrations may take long; only waits for locks stay bounded.
         connection.set_answer_timeout(Some(MAINTENANCE_TIMEOUT));
         connection.execute_batch(
             "SET LOCAL statement_timeout TO 0; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE",
@@ -187,7 +189,7 @@ fn change_in_transaction(
         }
         if version > before {
             let number = i32::try_from(version).unwrap_or(i32::MAX);
-            connection.query_statement(SET_SCHEMA, values![number])?;
+            connection.query_statement(SET_SCHEMA_VERSION, values![number])?;
         }
     }
     connection.execute_batch("COMMIT")?;
@@ -210,11 +212,11 @@ fn create_schema(
          )",
         shared.schema()
     ))?;
-    connection.query_statement(INSERT_SCHEMA, values![system])?;
+    connection.query_statement(INSERT_SCHEMA_VERSION, values![system])?;
     Ok(())
 }
 
-/// A table of ours that is there without our version was made by somebody else.
+/// Reports a foreign schema: one of our table names exists without our version table.
 fn classify_foreign_table(error: PostgresError, place: &str) -> PostgresError {
     match error {
         PostgresError::Permanent(StoreError::Database { why })

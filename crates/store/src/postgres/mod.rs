@@ -1,24 +1,23 @@
 //! The PostgreSQL store: many machines, one server.
 //!
-//! **Locks.** READ COMMITTED, and every row a decision reads is locked until the commit: the plan,
-//! then the action, then the scopes of rules in the order of their names, then entries. Whoever
-//! changes a row takes it `FOR UPDATE`, whoever only relies on it `FOR SHARE`. One order for all
-//! means that nobody waits in a circle. Before the locks come the turns at these rows, which make a
-//! queue: who wants to change a row is not overtaken by those who share it (`facts.rs`). A row that is
-//! not there cannot be locked; two who create it collide on its key, and the later decides again
-//! (`commit.rs`).
+//! **Locks.** Transactions run in READ COMMITTED and lock every row a decision reads until the
+//! commit: the plan, then the action, then the rule scopes by name, then projects, entries and accounts. A
+//! row is locked `FOR UPDATE` if the decision may change it, otherwise `FOR SHARE`. The fixed order
+//! prevents deadlocks. Advisory locks on the same rows come first and form a fair queue: a waiting
+//! writer is not overtaken by readers (`facts.rs`). An absent row cannot be locked. Two
+//! transactions that create it collide on its key, and the later one decides again (`commit.rs`).
 //!
-//! **Round trips.** Two per commit: all reads at once, then all writes and COMMIT at once. Therefore
-//! a statement that must stop the commit has to fail on the server; nobody looks at its answer before
-//! COMMIT is on its way.
+//! **Round trips.** Two per commit: all reads, then all writes with COMMIT. A statement that must
+//! prevent the commit therefore has to fail on the server, because COMMIT is sent before its answer
+//! arrives.
 //!
-//! **Lost answers.** If the connection ends after COMMIT was sent, what became of it is settled
-//! through the table of commands on a new connection (`settle.rs`).
+//! **Lost responses.** If the connection ends after COMMIT was sent, a new connection determines
+//! the outcome from the table of commands (`in_doubt.rs`).
 //!
-//! **Time** is the server's, read when all locks are held.
+//! **Time** is the server's, read after all locks were taken.
 //!
-//! Deliberately absent: any cache of rows, savepoints, and NOTIFY inside a commit, which takes a lock
-//! of the whole server (`announce.rs`). The schema belongs to this program: `migrate.rs`.
+//! Deliberately absent: a cache of rows, savepoints, and NOTIFY inside a commit, which takes a
+//! server-wide lock (`notify.rs`). Only this program changes the schema (`migrate.rs`).
 
 mod address;
 mod commit;
@@ -52,28 +51,27 @@ use pool::ConnectionPool;
 
 /// A store in a PostgreSQL database.
 ///
-/// Calls block the thread they are made on; an asynchronous program makes them on threads that may
-/// block. A store is shared by reference between as many threads as one likes.
+/// Calls block their thread; asynchronous programs must call from threads that may block. A store
+/// can be shared by any number of threads.
 pub struct PostgresStore {
     shared: Arc<PostgresShared>,
     announcer: CommitAnnouncer,
     listener: CommitListener,
 }
 
-/// How a [`PostgresStore`] behaves.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// The schema its tables lie in, so that several stores can share a database.
+    /// The schema of the store's tables. Several stores can share a database.
     pub schema: String,
-    /// Connections it opens at most, besides the one that listens for commits of others.
+    /// Limit on open connections, in addition to the one that listens for commits.
     pub max_connections: usize,
-    /// How long it waits for a lock, a connection or a statement before it says that the store is
-    /// busy.
+    /// The timeout for a lock, a connection or a statement. After it, calls return
+    /// [`StoreError::Busy`].
     pub wait_timeout: Duration,
-    /// A PEM file of the certificate authorities to trust instead of the system's, where the address
-    /// says `sslmode=require`.
+    /// A PEM file with the certificate authorities to trust instead of the system's, used with
+    /// `sslmode=require`.
     pub ca_file: Option<PathBuf>,
-    /// Faults, for tests.
+    /// Faults to inject, for tests.
     pub faults: StoreFaults,
 }
 
@@ -90,13 +88,13 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresStore {
-    /// Can a store be at this address? Says why not, and shows no password.
+    /// Checks a connection string without connecting. The error contains no password.
     pub fn check_address(url: &str) -> Result<(), StoreError> {
         PostgresAddress::parse(url).map(drop)
     }
 
-    /// A store at an address such as `postgres://user:password@host:5432/database`. Connects when it
-    /// is first used.
+    /// Creates a store for an address such as `postgres://user:password@host:5432/database`.
+    /// Connects on first use.
     pub fn new(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         let address = PostgresAddress::parse(url)?;
         check_schema_name(&address, &options.schema)?;
@@ -120,7 +118,7 @@ impl PostgresStore {
     }
 }
 
-/// What the store shares with its threads.
+/// The state shared with the store's threads.
 struct PostgresShared {
     pool: ConnectionPool,
     faults: StoreFaults,
@@ -137,7 +135,7 @@ impl PostgresShared {
     }
 }
 
-/// The name goes into SQL as it is, and into the name of a channel.
+/// Checks the schema name, which is inserted into SQL and the channel name without quoting.
 fn check_schema_name(address: &PostgresAddress, schema: &str) -> Result<(), StoreError> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let is_valid = (1..=40).contains(&schema.len())
@@ -148,7 +146,7 @@ fn check_schema_name(address: &PostgresAddress, schema: &str) -> Result<(), Stor
         return Ok(());
     }
     let why = format!(
-        "`{}` cannot be the name of its schema: use up to 40 lower-case letters, digits and `_`",
+        "invalid schema name `{}`: use up to 40 lower-case letters, digits and `_`",
         schema.escape_debug()
     );
     Err(unusable_error(&address.place, why))

@@ -1,12 +1,11 @@
-//! Telling others that something was committed, and hearing it from them. A hint: whoever misses it
-//! finds out by looking again after a while.
+//! Announces commits to other processes and listens for theirs. Only a hint: readers that miss a
+//! notification find the commit when they poll.
 //!
-//! NOTIFY in the transaction of a commit would make all commits of the server queue for one lock.
-//! So it is sent afterwards, by a thread, for all commits of the last moments at once, and is not
-//! waited for by the disk. The thread starts with the first commit and ends with the store; what is
-//! due then is still sent.
+//! NOTIFY inside a commit would serialize all commits of the server on one lock. So a thread sends
+//! it afterwards, once for all recent commits and without waiting for the disk. The thread starts
+//! with the first commit and ends with the store, after sending what is pending.
 //!
-//! Listening takes a connection of its own, opened when somebody first waits.
+//! Listening uses a separate connection, opened by the first wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +19,14 @@ use super::connection::PostgresConnection;
 use super::error::PostgresError;
 use crate::sync::{Condvar, Mutex, lock};
 
-/// NOTIFY is sent at most once in this time.
 const MIN_NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long the end of a store waits for its threads.
+/// How long dropping a store waits for its thread.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a listener waits before it connects again.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// How long to wait at most while events are held back: no commit announces their release.
+/// The longest wait while events are held back, because no commit announces their release.
 const MAX_HELD_BACK_WAIT: Duration = Duration::from_millis(50);
 
 /// Wakes threads of this process that wait for commits.
@@ -47,7 +44,7 @@ struct CommitSignalState {
 }
 
 impl CommitSignal {
-    /// Something may have been committed.
+    /// Wakes all waiting threads.
     pub fn signal_commit(&self) {
         let mut state = lock(&self.state);
         state.commit_count += 1;
@@ -56,7 +53,7 @@ impl CommitSignal {
         }
     }
 
-    /// Waits for the next hint, but not for ever.
+    /// Waits for the next signal or the timeout.
     pub fn wait_for_commit(&self, timeout: Duration) {
         let timeout = if self.held_back.load(Ordering::Relaxed) {
             timeout.min(MAX_HELD_BACK_WAIT)
@@ -73,13 +70,13 @@ impl CommitSignal {
         state.waiting -= 1;
     }
 
-    /// Whether the last look at the log's end found events that cannot be read yet.
+    /// Records whether the last read of the log found events that are not readable yet.
     pub fn set_held_back(&self, held_back: bool) {
         self.held_back.store(held_back, Ordering::Relaxed);
     }
 }
 
-/// Tells others.
+/// Sends NOTIFY after commits.
 pub(super) struct CommitAnnouncer {
     shared: Arc<PostgresShared>,
     queue: Arc<AnnouncementQueue>,
@@ -107,7 +104,7 @@ impl CommitAnnouncer {
         }
     }
 
-    /// Something was committed: tells this process now and the others soon.
+    /// Signals a commit to this process now and to others soon.
     pub fn announce_commit(&self) {
         self.shared.commit_signal.signal_commit();
         let mut state = lock(&self.queue.state);
@@ -117,7 +114,7 @@ impl CommitAnnouncer {
         }
         if !state.started {
             let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(&self.queue));
-            // Without a thread nobody is told and everybody looks again by himself.
+            // If no thread can be started, other processes find the commit when they poll.
             state.started = spawn_thread("planwright-announce", move || {
                 run_announcer(&shared, &queue)
             })
@@ -168,7 +165,7 @@ fn run_announcer(shared: &PostgresShared, queue: &AnnouncementQueue) {
     queue.changed.notify_all();
 }
 
-/// Sends one NOTIFY; `false` if every connection was in use.
+/// Sends one NOTIFY. Returns `false` if every connection is in use.
 fn send_notification(shared: &PostgresShared) -> bool {
     let Some(mut connection) = shared.pool.try_acquire() else {
         return false;
@@ -183,7 +180,7 @@ fn send_notification(shared: &PostgresShared) -> bool {
     true
 }
 
-/// Hears from others.
+/// Receives NOTIFY from other processes.
 pub(super) struct CommitListener {
     shared: Arc<PostgresShared>,
     stop: Arc<Notify>,
@@ -201,7 +198,7 @@ impl CommitListener {
         }
     }
 
-    /// Listens from now on, if it does not yet.
+    /// Starts the listening thread if it does not run yet.
     pub fn start_listening(&self) {
         let mut thread = lock(&self.thread);
         if thread.is_none() {
@@ -216,7 +213,7 @@ impl CommitListener {
 
 impl Drop for CommitListener {
     fn drop(&mut self) {
-        // Not waited for: it may be in the middle of connecting.
+        // Does not wait for the thread, which may be connecting.
         self.stopped.store(true, Ordering::SeqCst);
         self.stop.notify_one();
         if let Some(thread) = lock(&self.thread).take() {
@@ -243,7 +240,7 @@ fn listen_until_stopped(
     stopped: &AtomicBool,
 ) -> Result<(), PostgresError> {
     connection.execute_batch(&format!("LISTEN \"{}\"", channel_name(shared)))?;
-    // Whatever was committed before we listened went unheard.
+    // Commits made before LISTEN sent no notification to us.
     shared.commit_signal.signal_commit();
     while !stopped.load(Ordering::SeqCst) && connection.wait_for_notification(stop)? {
         shared.commit_signal.signal_commit();
@@ -251,7 +248,7 @@ fn listen_until_stopped(
     Ok(())
 }
 
-/// Channels are the database's, so the schema is in the name.
+/// Returns the channel name. It contains the schema, because channels are per database.
 fn channel_name(shared: &PostgresShared) -> String {
     format!("{}_committed", shared.schema())
 }

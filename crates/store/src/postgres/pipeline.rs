@@ -1,5 +1,4 @@
-//! Statements sent one behind the other without waiting for the answers in between: a round trip for
-//! all of them instead of one for each.
+//! Sends several statements without waiting for the answers in between: one round trip for all.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -8,10 +7,9 @@ use std::task::{Context, Poll, Waker};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
-/// A parameter of a statement.
 pub(super) type Value<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
-/// The parameters of a statement, in their order.
+/// The parameters of a statement, in order.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
         vec![$(Box::new($value) as $crate::postgres::pipeline::Value<'_>),*]
@@ -19,7 +17,7 @@ macro_rules! values {
 }
 pub(super) use values;
 
-/// Statements under way on one connection, in their order.
+/// The statements in flight on one connection, in order.
 pub(super) struct StatementPipeline<'a> {
     client: &'a Client,
     answers: Vec<PipelineAnswer<'a>>,
@@ -31,7 +29,6 @@ enum PipelineAnswer<'a> {
 }
 
 impl<'a> StatementPipeline<'a> {
-    /// Nothing sent yet.
     pub fn new(client: &'a Client) -> Self {
         Self {
             client,
@@ -39,7 +36,6 @@ impl<'a> StatementPipeline<'a> {
         }
     }
 
-    /// Sends a prepared statement.
     pub fn send_statement(&mut self, statement: &Statement, values: Vec<Value<'a>>) {
         let client = self.client;
         let statement = statement.clone();
@@ -52,21 +48,21 @@ impl<'a> StatementPipeline<'a> {
         });
     }
 
-    /// Sends a command that takes no parameters and is not prepared, such as `BEGIN`.
+    /// Sends a command without parameters that is not prepared, such as `BEGIN`.
     pub fn send_command(&mut self, sql: &'a str) {
         let client = self.client;
         self.push_request(async move { client.batch_execute(sql).await.map(|()| Vec::new()) });
     }
 
-    /// Was everything so far handed to the connection? A statement whose values cannot be encoded
-    /// is never sent, and a COMMIT sent behind it would commit the rest without it.
+    /// Checks whether every statement so far was handed to the connection. A statement whose values
+    /// cannot be encoded is never sent, and a COMMIT after it would commit the rest without it.
     pub fn is_fully_sent(&self) -> bool {
         self.answers
             .iter()
             .all(|answer| !matches!(answer, PipelineAnswer::Ready(Err(_))))
     }
 
-    /// Every answer, in the order of sending.
+    /// Returns every answer, in the order of sending.
     pub async fn collect_answers(mut self) -> Vec<Result<Vec<Row>, Error>> {
         poll_fn(|context| {
             let mut is_pending = false;
@@ -88,8 +84,8 @@ impl<'a> StatementPipeline<'a> {
     }
 
     fn push_request(&mut self, request: impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a) {
-        // The driver sends a request when its future is first polled. Doing that here fixes the
-        // order, and shows at once whether there was anything to send.
+        // The driver sends a request when its future is first polled. Polling here fixes the order
+        // and shows whether the request could be sent.
         let mut answer = PipelineAnswer::Pending(Box::pin(request));
         answer.poll_answer(&mut Context::from_waker(Waker::noop()));
         self.answers.push(answer);
@@ -97,7 +93,7 @@ impl<'a> StatementPipeline<'a> {
 }
 
 impl PipelineAnswer<'_> {
-    /// Is it here now?
+    /// Polls the answer and returns whether it has arrived.
     fn poll_answer(&mut self, context: &mut Context<'_>) -> bool {
         if let Self::Pending(request) = self {
             match request.as_mut().poll(context) {

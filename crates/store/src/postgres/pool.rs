@@ -1,10 +1,9 @@
-//! The connections of one store, handed out to one thread at a time.
+//! The connection pool of one store.
 //!
-//! A pool of our own, because the ones there are hand connections to tasks of a shared runtime, and
-//! ours are driven by the thread that holds them. It is small because it does little: the newest idle
-//! connection is reused first, so that a burst's surplus falls idle and is closed; who waits is
-//! served in the order of coming; waiting is bounded; a connection comes back only if its user says
-//! that it is clean.
+//! Existing pools hand connections to tasks of a shared runtime; ours are driven by the thread that
+//! uses them. The newest idle connection is reused first, so that surplus connections after a burst
+//! become idle and are closed. Waiters are served in order, with a timeout. A connection returns to
+//! the pool only if its user declares it clean.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -15,10 +14,9 @@ use super::connection::{ConnectionConfig, PostgresConnection};
 use crate::StoreError;
 use crate::sync::{Condvar, Mutex, lock};
 
-/// Idle connections older than this are closed when the next one is put away.
+/// Connections idle for longer are closed when the next one is returned.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The connections of one store.
 pub(super) struct ConnectionPool {
     connection_config: ConnectionConfig,
     max_connections: usize,
@@ -29,13 +27,13 @@ pub(super) struct ConnectionPool {
 struct PoolState {
     /// Most recently used last.
     idle: Vec<PostgresConnection>,
-    /// Idle, lent, or being made.
+    /// Idle, in use, or being opened.
     open_count: usize,
-    /// In the order of coming.
+    /// In order of arrival.
     waiters: VecDeque<Arc<PoolWaiter>>,
 }
 
-/// A place in the queue.
+/// A thread that waits for a connection.
 #[derive(Default)]
 struct PoolWaiter {
     state: Mutex<WaiterState>,
@@ -46,23 +44,22 @@ struct PoolWaiter {
 enum WaiterState {
     #[default]
     Waiting,
-    /// Take this one.
     UseConnection(Box<PostgresConnection>),
-    /// One was closed; make a new one in its stead.
+    /// Another connection was closed; open a new one in its place.
     OpenNew,
-    /// The waiter has gone away.
+    /// The waiter timed out.
     GaveUp,
 }
 
-/// A connection on loan. Closed when dropped, unless it was [put back](Lent::put_back).
+/// A borrowed connection. Closed when dropped, unless [`Self::return_to_pool`] was called.
 pub(super) struct PooledConnection<'a> {
     pool: &'a ConnectionPool,
-    // `None` once it was put back.
+    // `None` once it was returned.
     connection: Option<PostgresConnection>,
 }
 
 impl ConnectionPool {
-    /// No connection is made before it is needed, and never more than `most`.
+    /// Opens connections on demand, at most `max_connections`.
     pub fn new(connection_config: ConnectionConfig, max_connections: usize) -> Self {
         Self {
             connection_config,
@@ -71,12 +68,11 @@ impl ConnectionPool {
         }
     }
 
-    /// What connections are made with.
     pub fn connection_config(&self) -> &ConnectionConfig {
         &self.connection_config
     }
 
-    /// An idle connection, or a new one, or the first that becomes free.
+    /// Returns an idle connection, opens a new one, or waits for the first that becomes free.
     pub fn acquire_connection(&self) -> Result<PooledConnection<'_>, StoreError> {
         let waiter = {
             let mut state = lock(&self.state);
@@ -102,8 +98,8 @@ impl ConnectionPool {
         }
     }
 
-    /// A connection after one turned out to be dead: those that lay idle meanwhile are likely dead
-    /// too, so they are closed.
+    /// Acquires a connection after another one was found dead. Closes all idle connections, because
+    /// they are probably dead too.
     pub fn acquire_after_loss(&self) -> Result<PooledConnection<'_>, StoreError> {
         let stale = {
             let mut state = lock(&self.state);
@@ -115,7 +111,7 @@ impl ConnectionPool {
         self.acquire_connection()
     }
 
-    /// A connection only if that takes no waiting: an idle one, or a new one if there is room.
+    /// Returns an idle or new connection without waiting; `None` if all are in use.
     pub fn try_acquire(&self) -> Option<PooledConnection<'_>> {
         {
             let mut state = lock(&self.state);
@@ -151,7 +147,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Makes a connection that is already counted.
+    /// Opens a connection that `open_count` already includes.
     fn open_counted(&self) -> Result<PooledConnection<'_>, StoreError> {
         match PostgresConnection::open(&self.connection_config) {
             Ok(connection) => Ok(self.wrap_connection(connection)),
@@ -192,12 +188,12 @@ impl ConnectionPool {
         let expired: Vec<PostgresConnection> = state.idle.drain(..expired_count).collect();
         state.open_count -= expired.len();
         state.idle.push(*connection);
-        // Closing takes system calls; not under the lock.
+        // Closing makes system calls, so do it after releasing the lock.
         drop(state);
         drop(expired);
     }
 
-    /// One connection less: whoever waits longest may make a new one.
+    /// Gives the slot of a closed connection to the longest waiting thread.
     fn release_slot(&self) {
         let mut state = lock(&self.state);
         while let Some(waiter) = state.waiters.pop_front() {
@@ -210,7 +206,7 @@ impl ConnectionPool {
 }
 
 impl PoolWaiter {
-    /// Gives the waiter its turn; gives it back if the waiter has left.
+    /// Offers a connection or slot to the waiter. Returns it if the waiter has timed out.
     fn offer_turn(&self, offered: WaiterState) -> Option<WaiterState> {
         let mut state = lock(&self.state);
         if matches!(*state, WaiterState::GaveUp) {
@@ -223,7 +219,7 @@ impl PoolWaiter {
 }
 
 impl PooledConnection<'_> {
-    /// The connection is in no transaction and expects no answer: somebody else may have it.
+    /// Returns the connection for reuse. It must not be in a transaction or expect an answer.
     pub fn return_to_pool(mut self) {
         if let Some(connection) = self.connection.take() {
             self.pool.return_connection(connection);

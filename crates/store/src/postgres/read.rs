@@ -1,5 +1,5 @@
-//! Reading. Every call is one read-only transaction with one snapshot, in one round trip; the schema
-//! is checked in the same snapshot.
+//! Reads. Every call is one read-only transaction with one snapshot, in one round trip. The schema
+//! version is checked in the same snapshot.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use super::rows::{
     self, RowColumns, build_rule_book, decode_cursor, decode_entry, decode_plan_row,
 };
 use super::statements::{
-    ACCOUNTS, ACTION, ACTIONS, CHANGESETS, CLAIMABLE, DUE, ENTRIES, EVIDENCE, EXPIRED,
-    LATEST_EVENT, NOW, PLAN, PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_LIKE,
-    PLANS_NEEDING_A_PERSON, PROJECT, PROJECTS, RESERVATIONS, RULES, RULES_OF, SCHEMA, SCOPES,
-    SCOPES_OF,
+    ACCOUNTS, ACTION, ACTIONS, ALL_RULES, ALL_SCOPE_REVISIONS, CHANGESETS, CLAIMABLE_PLANS,
+    DUE_PLANS, ENTRIES, EVIDENCE, EXPIRED_LEASES, LATEST_EVENT, NOW, PLAN, PLAN_IDS_BY_FRAGMENT,
+    PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_NEEDING_A_PERSON, PROJECT,
+    PROJECTS, RESERVATIONS, RULES_OF_SCOPES, SCHEMA_VERSION, SCOPE_REVISIONS,
 };
 use super::tail::clamp_page_size;
 use super::{PostgresShared, PostgresStore};
@@ -32,7 +32,7 @@ use crate::{
     Cursor, DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreError, StoreReader,
 };
 
-/// Sorts behind every id.
+/// Sorts after every id.
 const AFTER_EVERY_ID: &str = "~";
 
 const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
@@ -61,7 +61,7 @@ impl StoreReader for PostgresStore {
         let reversed: String = fragment.chars().rev().collect();
         let rows = self.shared.read_rows(|_| {
             vec![(
-                PLANS_LIKE,
+                PLAN_IDS_BY_FRAGMENT,
                 values![fragment, reversed.as_str(), clamp_page_size(limit)],
             )]
         })?;
@@ -74,7 +74,7 @@ impl StoreReader for PostgresStore {
         after: Option<DuePlan>,
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError> {
-        self.query_due_plans(DUE, phase, after, limit)
+        self.query_due_plans(DUE_PLANS, phase, after, limit)
     }
 
     fn list_claimable_plans(
@@ -83,7 +83,7 @@ impl StoreReader for PostgresStore {
         after: Option<DuePlan>,
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError> {
-        self.query_due_plans(CLAIMABLE, phase, after, limit)
+        self.query_due_plans(CLAIMABLE_PLANS, phase, after, limit)
     }
 
     fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError> {
@@ -91,7 +91,7 @@ impl StoreReader for PostgresStore {
             let due = DueQueues::PHASE_ORDER.map(|phase| {
                 let (behind_at, behind_id) = DuePlan::sort_key_after(None);
                 let values = values![phase.as_str(), behind_at, behind_id, clamp_page_size(limit)];
-                (DUE, values)
+                (DUE_PLANS, values)
             });
             let mut calls = vec![(LATEST_EVENT, values![connection.system_id])];
             calls.extend(due);
@@ -120,13 +120,13 @@ impl StoreReader for PostgresStore {
     fn list_expired_leases(&self, limit: usize) -> Result<Vec<PlanId>, StoreError> {
         let rows = self
             .shared
-            .read_rows(|_| vec![(EXPIRED, values![clamp_page_size(limit)])])?;
+            .read_rows(|_| vec![(EXPIRED_LEASES, values![clamp_page_size(limit)])])?;
         self.decode_all(rows, |row| row.parse_text(0))
     }
 
     fn read_snapshot(&self, plan_id: PlanId) -> Result<Option<PlanSnapshot>, StoreError> {
         let read = self.shared.run_in_snapshot(|connection, place| {
-            // What else is to be read stands in the plan: two round trips, one snapshot.
+            // The plan determines what else to read: two round trips, one snapshot.
             let plan = vec![(PLAN, values![plan_id.to_string()])];
             let rows = begin_snapshot(connection, place, plan, None)?;
             let Some(row) = rows[0].first() else {
@@ -145,8 +145,8 @@ impl StoreReader for PostgresStore {
             let entry = i64::from(row.plan.entry_number(Phase::Execute));
             let calls = vec![
                 (ACTION, values![action]),
-                (SCOPES_OF, values![scopes.clone()]),
-                (RULES_OF, values![scopes]),
+                (SCOPE_REVISIONS, values![scopes.clone()]),
+                (RULES_OF_SCOPES, values![scopes]),
                 (EVIDENCE, values![plan_id.to_string(), entry]),
             ];
             let rows = connection.query_all(None, calls, Some("COMMIT"))?;
@@ -199,11 +199,11 @@ impl StoreReader for PostgresStore {
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
         let rows = self.shared.read_rows(|_| {
             if scopes.is_empty() {
-                vec![(SCOPES, values![]), (RULES, values![])]
+                vec![(ALL_SCOPE_REVISIONS, values![]), (ALL_RULES, values![])]
             } else {
                 vec![
-                    (SCOPES_OF, values![scopes.clone()]),
-                    (RULES_OF, values![scopes.clone()]),
+                    (SCOPE_REVISIONS, values![scopes.clone()]),
+                    (RULES_OF_SCOPES, values![scopes.clone()]),
                 ]
             }
         })?;
@@ -274,7 +274,7 @@ impl StoreReader for PostgresStore {
                     .map_err(PostgresError::Permanent),
                 None => Err(PostgresError::Permanent(corrupt_error(
                     place,
-                    "the server has no clock",
+                    "the server returned no time",
                 ))),
             }
         })
@@ -312,7 +312,7 @@ impl PostgresStore {
         Ok(self.decode_all(rows, decode)?.into_iter().next())
     }
 
-    /// The rows of the one statement there was; none if there is no store.
+    /// Decodes the rows of a single statement; empty if there is no store.
     fn decode_all<T>(
         &self,
         rows: Option<Vec<Vec<Row>>>,
@@ -326,7 +326,7 @@ impl PostgresStore {
 }
 
 impl PostgresShared {
-    /// The rows of some statements, all from one snapshot; `None` if there is no store.
+    /// Runs statements in one snapshot and returns their rows; `None` if there is no store.
     pub(super) fn read_rows<'a>(
         &self,
         calls: impl Fn(&PostgresConnection) -> Vec<StatementCall<'a>>,
@@ -339,7 +339,7 @@ impl PostgresShared {
         })
     }
 
-    /// What `read` reads; `None` if there is no store. `read` ends the transaction it begins.
+    /// Runs `read`, which begins and ends a transaction; `None` if there is no store.
     pub(super) fn run_in_snapshot<T>(
         &self,
         read: impl Fn(&mut PostgresConnection, &str) -> Result<T, PostgresError>,
@@ -352,7 +352,7 @@ impl PostgresShared {
                     None => Ok(None),
                     Some(found) => {
                         require_supported_schema(place, found).map_err(PostgresError::Permanent)?;
-                        // It was set up since we looked; or it is not what its version says.
+                        // The store was created since the check, or its version number is wrong.
                         Err(PostgresError::Conflict(error))
                     }
                 }
@@ -361,7 +361,7 @@ impl PostgresShared {
         })
     }
 
-    /// Does something that changes nothing, and again if that helps.
+    /// Runs a read-only operation and retries it where that helps.
     pub(super) fn with_connection<T>(
         &self,
         operation: impl Fn(&mut PostgresConnection, &str) -> Result<T, PostgresError>,
@@ -382,7 +382,7 @@ impl PostgresShared {
                 Err(PostgresError::ConnectionLost(error)) if connection_lost => return Err(error),
                 Err(PostgresError::ConnectionLost(_)) => connection_lost = true,
                 Err(PostgresError::Conflict(_)) if attempt < 3 => attempt += 1,
-                // Each connection learns it for itself, and each of them is closed after that.
+                // Every pooled connection can be stale; each is closed after it fails once.
                 Err(PostgresError::StaleStatement(_)) if stale_attempt < 100 => stale_attempt += 1,
                 Err(error) => return Err(error.into_store_error()),
             }
@@ -390,14 +390,15 @@ impl PostgresShared {
     }
 }
 
-/// Begins a snapshot and reads in it; the rows of each call and of what comes last.
+/// Begins a snapshot, checks the schema and runs the calls. Returns the rows of each call and of
+/// `last`.
 pub(super) fn begin_snapshot(
     connection: &mut PostgresConnection,
     place: &str,
     mut calls: Vec<StatementCall<'_>>,
     last: Option<&'static str>,
 ) -> Result<Vec<Vec<Row>>, PostgresError> {
-    calls.insert(0, (SCHEMA, values![]));
+    calls.insert(0, (SCHEMA_VERSION, values![]));
     let mut rows = connection.query_all(Some(BEGIN_SNAPSHOT), calls, last)?;
     check_schema_rows(&rows[1], place)?;
     rows.drain(..2);
@@ -407,10 +408,7 @@ pub(super) fn begin_snapshot(
 fn check_schema_rows(rows: &[Row], place: &str) -> Result<(), PostgresError> {
     let version = match rows.first() {
         Some(row) => decode_schema_version(RowColumns::new(row, place)),
-        None => Err(corrupt_error(
-            place,
-            "the table of the schema's version is empty",
-        )),
+        None => Err(corrupt_error(place, "the table `schema_version` is empty")),
     };
     version
         .and_then(|version| require_supported_schema(place, version))
@@ -441,7 +439,7 @@ fn decode_snapshot(
     })
 }
 
-/// The statement whose index narrows most.
+/// Chooses the statement with the most selective index.
 fn build_plan_page_call<'a>(
     filter: &'a PlanFilter,
     after: Option<PlanId>,
@@ -489,7 +487,7 @@ fn decode_due_plan(row: RowColumns<'_>) -> Result<DuePlan, StoreError> {
     })
 }
 
-/// The first column of each row, decoded.
+/// Decodes the first column of each row.
 fn decode_json_rows<T: DeserializeOwned>(rows: &[Row], place: &str) -> Result<Vec<T>, StoreError> {
     map_columns(rows, place)
         .map(|row| row.decode_json(0))

@@ -1,4 +1,4 @@
-//! Rows ↔ domain. What does not decode is damage, and said to be.
+//! Decodes rows into domain types. A row that does not decode is reported as corrupt.
 
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ use super::error::corrupt_error;
 use crate::event_codec::decode_event;
 use crate::{Cursor, PlanRow, StoreError, StoredEvent};
 
-/// Reads the columns of one row.
+/// The columns of one row.
 #[derive(Clone, Copy)]
 pub(super) struct RowColumns<'a> {
     row: &'a Row,
@@ -25,24 +25,22 @@ pub(super) struct RowColumns<'a> {
 }
 
 impl<'a> RowColumns<'a> {
-    /// The columns of a row of the store at `place`.
     pub fn new(row: &'a Row, place: &'a str) -> Self {
         Self { row, place }
     }
 
-    /// A column as it is.
     pub fn get<T: FromSql<'a>>(self, index: usize) -> Result<T, StoreError> {
         self.row
             .try_get(index)
             .map_err(|error| corrupt_error(self.place, error))
     }
 
-    /// A column that is the JSON of a value.
+    /// Decodes a column that contains a value as JSON.
     pub fn decode_json<T: DeserializeOwned>(self, index: usize) -> Result<T, StoreError> {
         serde_json::from_str(self.get(index)?).map_err(|error| corrupt_error(self.place, error))
     }
 
-    /// A column that is the JSON of several values.
+    /// Decodes a column that contains an array of JSON texts.
     pub fn decode_json_list<T: DeserializeOwned>(self, index: usize) -> Result<Vec<T>, StoreError> {
         let texts: Vec<&str> = self.get(index)?;
         texts
@@ -53,7 +51,7 @@ impl<'a> RowColumns<'a> {
             .collect()
     }
 
-    /// A column that is the text of an id or a name.
+    /// Parses a column that contains an id or a name.
     pub fn parse_text<T: FromStr<Err: std::fmt::Display>>(
         self,
         index: usize,
@@ -63,7 +61,7 @@ impl<'a> RowColumns<'a> {
             .map_err(|error| corrupt_error(self.place, error))
     }
 
-    /// A column that is the ids of plans.
+    /// Parses a column that contains an array of plan ids.
     pub fn parse_plan_ids(self, index: usize) -> Result<Vec<PlanId>, StoreError> {
         let texts: Vec<&str> = self.get(index)?;
         texts
@@ -75,29 +73,27 @@ impl<'a> RowColumns<'a> {
             .collect()
     }
 
-    /// A column that counts.
     pub fn read_count(self, index: usize) -> Result<u64, StoreError> {
         let number: i64 = self.get(index)?;
         u64::try_from(number).map_err(|error| corrupt_error(self.place, error))
     }
 
-    /// A column that is a digest.
     pub fn read_digest(self, index: usize) -> Result<Digest, StoreError> {
         self.read_optional_digest(index)?
             .ok_or_else(|| corrupt_error(self.place, "a digest is missing"))
     }
 
-    /// A column that is a digest or NULL.
+    /// Reads a digest that may be NULL.
     pub fn read_optional_digest(self, index: usize) -> Result<Option<Digest>, StoreError> {
         let bytes: Option<&[u8]> = self.get(index)?;
         let read = |bytes| {
             Digest::from_bytes(bytes)
-                .ok_or_else(|| corrupt_error(self.place, "a digest has another length"))
+                .ok_or_else(|| corrupt_error(self.place, "a digest has the wrong length"))
         };
         bytes.map(read).transpose()
     }
 
-    /// A column that is a moment of the server's clock.
+    /// Reads a time of the server's clock.
     pub fn read_timestamp(self, index: usize) -> Result<Timestamp, StoreError> {
         let server_time: SystemTime = self.get(index)?;
         let since = server_time.duration_since(UNIX_EPOCH);
@@ -106,10 +102,10 @@ impl<'a> RowColumns<'a> {
             .and_then(|since| i64::try_from(since.as_micros()).ok());
         micros
             .map(Timestamp)
-            .ok_or_else(|| corrupt_error(self.place, "the server's clock shows no moment of ours"))
+            .ok_or_else(|| corrupt_error(self.place, "the server's time is out of range"))
     }
 
-    /// Three columns that are the owner, epoch and expiry of a plan's lease, or NULL.
+    /// Decodes a lease from three columns (owner, epoch, expiry), or `None` if they are NULL.
     pub fn decode_lease(self, first: usize, plan_id: PlanId) -> Result<Option<Lease>, StoreError> {
         let Some(owner) = self.get::<Option<String>>(first)? else {
             return Ok(None);
@@ -123,7 +119,6 @@ impl<'a> RowColumns<'a> {
     }
 }
 
-/// A plan with what is stored beside it.
 pub(super) fn decode_plan_row(row: RowColumns<'_>) -> Result<PlanRow, StoreError> {
     let plan: Plan = row.decode_json(1)?;
     let verdict = match row.get::<Option<&str>>(5)? {
@@ -138,7 +133,7 @@ pub(super) fn decode_plan_row(row: RowColumns<'_>) -> Result<PlanRow, StoreError
     })
 }
 
-/// The rules and revisions of some scopes. A revision of 0 is the same as none.
+/// Builds the rules and revisions of some scopes. Revision 0 counts as absent.
 pub(super) fn build_rule_book<'a>(
     revisions: impl Iterator<Item = RowColumns<'a>>,
     rules: Vec<Rule>,
@@ -153,28 +148,28 @@ pub(super) fn build_rule_book<'a>(
             book.revisions.insert(row.parse_text(0)?, revision);
         }
     }
-    // Scopes sort by how narrow they are, which their texts do not.
+    // Scopes sort by specificity, their texts do not.
     book.rules.sort_by(|one, other| {
         (&one.scope, &one.draft.name).cmp(&(&other.scope, &other.draft.name))
     });
     Ok(book)
 }
 
-/// An entry with the changeset it belongs to.
+/// Decodes an entry and the changeset it belongs to.
 pub(super) fn decode_entry(
     row: RowColumns<'_>,
 ) -> Result<(ChangesetId, ChangesetEntry), StoreError> {
     Ok((row.parse_text(0)?, row.decode_json(1)?))
 }
 
-/// The names of the accounts that work on a plan is charged to.
+/// Returns the names of the accounts that a plan's work is charged to.
 pub(super) fn list_account_names(plan_id: PlanId) -> Vec<String> {
     [AccountName::Global, AccountName::Plan(plan_id)]
         .map(|name| name.to_string())
         .to_vec()
 }
 
-/// What a plan used and what is set aside for it, from its accounts and reservations.
+/// Builds a ledger from accounts and reservations.
 pub(super) fn build_ledger<'a>(
     accounts: impl Iterator<Item = RowColumns<'a>>,
     reservations: impl Iterator<Item = RowColumns<'a>>,
@@ -195,7 +190,6 @@ pub(super) fn build_ledger<'a>(
     Ok(ledger)
 }
 
-/// An event of the log.
 pub(super) fn decode_event_row(row: RowColumns<'_>) -> Result<StoredEvent, StoreError> {
     let body: String = row.get(2)?;
     let recorded =
@@ -208,7 +202,7 @@ pub(super) fn decode_event_row(row: RowColumns<'_>) -> Result<StoredEvent, Store
     })
 }
 
-/// Two columns that are a place in the log.
+/// Decodes two columns into a log position.
 pub(super) fn decode_cursor(row: RowColumns<'_>) -> Result<Cursor, StoreError> {
     Ok(Cursor {
         major: row.read_count(0)?,
@@ -216,12 +210,10 @@ pub(super) fn decode_cursor(row: RowColumns<'_>) -> Result<Cursor, StoreError> {
     })
 }
 
-/// A value as its JSON.
 pub(super) fn encode_json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("BUG: what is stored always encodes")
 }
 
-/// A count as the database has it.
 pub(super) fn to_sql_integer(count: u64) -> i64 {
     i64::try_from(count).expect("BUG: nothing is counted to 2^63")
 }

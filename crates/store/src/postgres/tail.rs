@@ -1,21 +1,20 @@
-//! Tailing the log.
+//! Reads the event log.
 //!
-//! A sequence would not do. It numbers events when they are written, not when they are committed:
-//! whoever reads up to number 8 while the transaction that took 7 still runs, and goes on from 8,
-//! never sees 7. So an event's place is its transaction and its position within that, and only those
-//! transactions are read that every transaction before them has ended: older than the oldest that
-//! still runs. Whatever commits later gets a later number, so nothing is ever inserted behind a
-//! cursor. The events of one plan are in their order because a commit waits for its turn at the plan
-//! before it gets its number (`TAKE_TURNS`).
+//! A sequence cannot order the log. It numbers events when they are written, not when they are
+//! committed: a reader that continues after number 8 misses number 7 if its transaction was still
+//! running. So the position of an event is its transaction id and its index within the transaction.
+//! Only events of transactions older than the oldest running one are readable. Later commits get
+//! larger ids, so nothing is ever inserted before a cursor. The events of one plan are in order,
+//! because a commit gets its id while it holds the plan's advisory lock (`ADVISORY_LOCKS`).
 //!
-//! The price: a transaction that writes and does not end, in whatever database of the server, holds
-//! everybody's log back. The server ends ours when they sit idle; `wait` looks more often meanwhile.
+//! The cost: a writing transaction that does not end, in any database of the server, holds back the
+//! log. The server ends our own idle transactions; meanwhile `wait_for_commit` polls more often.
 //!
-//! Servers count their transactions independently. A store that was dumped and restored elsewhere
-//! would find its old events in the future, and put new ones before them. So the number in the table
-//! has a base added: 0 where the store was made; where it was moved to, the largest number it brought
-//! along. The first write on a new server sets it (`ADOPT`); servers are told apart by the identity
-//! they got when their cluster was made. Until then, everything in the table is old and readable.
+//! Servers count transactions independently. After a dump and restore on another server, old events
+//! could have larger ids than new ones. So stored ids include a base: 0 on the original server, and
+//! the largest existing id on a new one. The first write on a new server sets the base
+//! (`ADOPT_SERVER`); the cluster's system identifier distinguishes servers. Until then, all stored
+//! events are old and readable.
 
 use std::time::Duration;
 
@@ -47,7 +46,7 @@ impl EventLog for PostgresStore {
         let place = self.shared.place();
         let without_cursor = |row| {
             let event = decode_event_row(RowColumns::new(row, place))?;
-            // No place to go on from in the log of all plans: others may yet come before it.
+            // No cursor: events of other plans may still be inserted before this one.
             Ok(StoredEvent {
                 cursor: None,
                 ..event
@@ -113,7 +112,6 @@ impl EventLog for PostgresStore {
     }
 }
 
-/// A page's size, within reason.
 pub(super) fn clamp_page_size(limit: usize) -> i64 {
     to_sql_integer(limit.clamp(1, 1000) as u64)
 }

@@ -1,11 +1,10 @@
-//! Encryption on the way to the server, by `sslmode` of the address:
+//! Encryption of connections, by `sslmode` of the address:
 //!
 //! - `disable`: never.
-//! - `prefer` (the default): if the server offers it. Promises nothing, as with PostgreSQL's own
-//!   programs, and therefore checks no certificate: refusing an unknown one would only drive people
-//!   to `disable`.
-//! - `require`: always, and only with a certificate for that host from an authority we trust. Never
-//!   falls back to less.
+//! - `prefer` (the default): if the server offers it. Does not check certificates, as in
+//!   PostgreSQL's own programs: refusing unknown ones would only make users choose `disable`.
+//! - `require`: always, with a certificate for that host from a trusted authority. Never falls
+//!   back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use super::address::PostgresAddress;
 use super::error::{format_error_chain, unusable_error};
 use crate::StoreError;
 
-/// How connections to this address are encrypted. `authorities` is a PEM file of those to trust
-/// instead of the system's.
+/// Builds the connector for this address. `ca_file` is a PEM file of authorities to trust instead
+/// of the system's.
 pub(super) fn build_tls_connector(
     address: &PostgresAddress,
     ca_file: Option<&Path>,
@@ -56,13 +55,13 @@ fn load_trusted_roots(
     };
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
-        let why = "its certificate cannot be checked: no certificate authority is known here";
+        let why = "cannot verify its certificate: no trusted certificate authorities found";
         return Err(unusable_error(&address.place, why.to_owned()));
     }
     Ok(roots)
 }
 
-/// Takes any certificate: for `prefer`, where the alternative is no encryption at all.
+/// Accepts any certificate: for `prefer`, where the alternative is no encryption.
 #[derive(Debug)]
 struct AnyCertificateVerifier(Arc<CryptoProvider>);
 

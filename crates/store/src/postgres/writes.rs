@@ -1,6 +1,6 @@
-//! A decision as statements. What was read decides between inserting and updating: a row that was
-//! not there is inserted, and if somebody else inserted it meanwhile, that fails and is decided
-//! again. Nothing is overwritten that was not seen.
+//! Turns a decision into statements. A row that was absent when read is inserted; if another
+//! transaction has inserted it meanwhile, the insert fails and the command is decided again. No row
+//! is overwritten that the decision has not seen.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +26,8 @@ use crate::event_codec::encode_event;
 use crate::plan_columns::PlanColumns;
 use crate::{IdempotencyKey, ReadSet, RowAccess, StoreError};
 
-/// The statements that carry out a decision; none if it changes nothing and nothing is to be
-/// remembered.
+/// Returns the statements that write a decision; empty if nothing changes and no key must be
+/// stored.
 pub(super) fn build_write_calls<'a>(
     command_id: CommandId,
     key: Option<&'a IdempotencyKey>,
@@ -52,7 +52,7 @@ pub(super) fn build_write_calls<'a>(
     for row in &decision.rows {
         builder.add_row(row);
     }
-    // A gate that did not open must be judged again when it is asked again.
+    // A blocked gate must be evaluated again on a retry, so its receipt is not stored.
     let key = key.filter(|_| !matches!(decision.receipt.outcome, ReceiptOutcome::Blocked(_)));
     if key.is_some() || !builder.calls.is_empty() {
         builder.calls.push((
@@ -72,9 +72,9 @@ pub(super) fn build_write_calls<'a>(
 struct WriteBuilder<'a, 'h> {
     locked: &'h LockedFacts,
     calls: Vec<StatementCall<'a>>,
-    /// The place of the last event within this commit.
+    /// The position of the last event within this commit.
     position: i64,
-    /// Changesets that exist by now: those that were read, and those of this commit.
+    /// Changesets that exist: those read, and those inserted by this commit.
     changesets: BTreeSet<ChangesetId>,
 }
 
@@ -135,16 +135,16 @@ impl<'a> WriteBuilder<'a, '_> {
         Ok(())
     }
 
-    /// The hash of the last event of a plan that is about to change.
+    /// Returns the hash of the last event of a plan that is about to change.
     fn locked_head(&self, reads: &ReadSet, plan_id: PlanId) -> Result<Digest, StoreError> {
         let exclusive = reads
             .plan
             .is_some_and(|read| read == (plan_id, RowAccess::Exclusive));
         match self.locked.head {
             Some(head) if exclusive => Ok(head),
-            // Two who hold it shared and both change it would wait for each other for ever.
+            // Two transactions that both upgrade a shared lock would deadlock.
             Some(_) | None => Err(StoreError::Database {
-                why: format!("plan {plan_id} was to be changed but is not held exclusively"),
+                why: format!("plan {plan_id} would be changed, but is not locked exclusively"),
             }),
         }
     }
@@ -286,7 +286,7 @@ impl<'a> WriteBuilder<'a, '_> {
 
     fn add_changeset(&mut self, changeset: &'a Changeset) {
         let sealed = changeset.seal.is_some();
-        // One that is opened and sealed at once is written twice.
+        // A changeset that is opened and sealed in one command is written twice.
         self.calls.push(if !self.changesets.insert(changeset.id) {
             (
                 UPDATE_CHANGESET,

@@ -1,5 +1,5 @@
-//! Carrying out submissions: one transaction per batch, in order, each decided on rows that include
-//! the writes of those before it. Nobody is told anything before the transaction has ended.
+//! Commits submissions: one transaction per batch, decided in order, each on rows that include the
+//! writes of those before it. Callers are answered only after the transaction has ended.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,73 +19,75 @@ impl StoreWriter for SqliteStore {
     fn commit(&self, submission: Submission) -> Result<CommitOutcome, CommitError> {
         let id = submission.id;
         match self.group.submit(self, submission) {
-            Ok(Answer::Finished(result)) => *result,
-            // It is the caller's decision that panicked, wherever it was run.
-            Ok(Answer::Panicked(panic)) => resume_unwind(panic),
+            Ok(SubmissionAnswer::Finished(result)) => *result,
+            // The caller's own decision panicked, so the panic belongs on its thread.
+            Ok(SubmissionAnswer::Panicked(panic)) => resume_unwind(panic),
             Err(BatchAbandoned) => Err(CommitError::Unknown {
                 id,
                 source: StoreError::Database {
-                    why: "the thread that carried it out panicked".to_owned(),
+                    why: "the thread that ran the batch panicked".to_owned(),
                 },
             }),
         }
     }
 }
 
-/// What came of a submission. Small, because it is moved from hand to hand, and batches are lists of it.
-pub(super) enum Answer {
+/// The outcome of a submission. Boxed, because it is moved often and batches are lists of it.
+pub(super) enum SubmissionAnswer {
     Finished(Box<Result<CommitOutcome, CommitError>>),
     Panicked(Box<dyn Any + Send>),
 }
 
-impl Answer {
-    fn from_result(ended: Result<CommitOutcome, CommitError>) -> Self {
-        Self::Finished(Box::new(ended))
+impl SubmissionAnswer {
+    fn from_result(result: Result<CommitOutcome, CommitError>) -> Self {
+        Self::Finished(Box::new(result))
     }
 }
 
-/// What will be answered once the transaction has ended well.
+/// An answer that becomes final when the transaction is committed.
 enum DraftAnswer {
-    /// Rows were written, among them the command's.
-    Written(Answer),
-    /// Nothing was written.
-    NothingWritten(Answer),
+    /// Rows were written, including the command's.
+    Written(SubmissionAnswer),
+    NothingWritten(SubmissionAnswer),
 }
 
-/// How a transaction did not end well.
 enum TransactionError {
     /// It was rolled back before COMMIT.
     RolledBack(SqliteError),
-    /// COMMIT failed, or its answer was lost.
+    /// COMMIT failed, or its response was lost.
     InDoubt(SqliteError, Vec<DraftAnswer>),
 }
 
-/// What became of a transaction in doubt.
+/// The outcome of a transaction in doubt.
 enum SqliteCommitStatus {
     Committed,
     Aborted,
     Unknown,
 }
 
-/// Is a member decided for the first time, or again after its batch was undone?
+/// Whether a member is decided for the first time, or again after its batch was rolled back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DecisionAttempt {
     First,
     Again,
 }
 
-type BatchMember = BatchJob<Submission, Answer>;
+type BatchMember = BatchJob<Submission, SubmissionAnswer>;
 
 impl BatchRunner for SqliteStore {
     type Work = Submission;
-    type Answer = Answer;
+    type Answer = SubmissionAnswer;
     type Turn<'a> = WriteTurn<'a>;
 
     fn take_turn(&self) -> WriteTurn<'_> {
         self.take_write_turn()
     }
 
-    fn run_batch(&self, turn: &mut WriteTurn<'_>, batch: &mut CommitBatch<'_, Submission, Answer>) {
+    fn run_batch(
+        &self,
+        turn: &mut WriteTurn<'_>,
+        batch: &mut CommitBatch<'_, Submission, SubmissionAnswer>,
+    ) {
         match turn.connection(self) {
             Ok(connection) => self.run_together(connection, batch),
             Err(error) => self.fail_all(batch.jobs(), &error),
@@ -105,10 +107,10 @@ impl SqliteStore {
     fn run_together(
         &self,
         connection: &Connection,
-        batch: &mut CommitBatch<'_, Submission, Answer>,
+        batch: &mut CommitBatch<'_, Submission, SubmissionAnswer>,
     ) {
         if let Err(error) = self.begin_transaction(connection) {
-            // It would be the same for each of them alone.
+            // Each member alone would fail the same way.
             return self.fail_all(batch.jobs(), &error);
         }
         let decided = self.decide_all(connection, batch);
@@ -132,7 +134,7 @@ impl SqliteStore {
         }
     }
 
-    /// Decides each member again in a transaction of its own: what was wrong with one must not fail
+    /// Decides each member again in its own transaction, so that one failing member does not fail
     /// the others.
     fn run_one_by_one(&self, connection: &Connection, members: &mut [BatchMember]) {
         for member in members {
@@ -155,11 +157,11 @@ impl SqliteStore {
         }
     }
 
-    /// Decides all members in the open transaction, and those that come while that takes.
+    /// Decides all members in the open transaction, including those that join meanwhile.
     fn decide_all(
         &self,
         connection: &Connection,
-        batch: &mut CommitBatch<'_, Submission, Answer>,
+        batch: &mut CommitBatch<'_, Submission, SubmissionAnswer>,
     ) -> Result<Vec<DraftAnswer>, SqliteError> {
         let mut drafts = Vec::with_capacity(batch.jobs().len());
         loop {
@@ -177,8 +179,7 @@ impl SqliteStore {
         }
     }
 
-    /// Ends the transaction: commits what was decided, or rolls back. COMMIT is left out if nobody
-    /// wrote anything.
+    /// Commits what was decided, or rolls back. Skips COMMIT if no member wrote anything.
     fn end_transaction(
         &self,
         connection: &Connection,
@@ -214,8 +215,8 @@ impl SqliteStore {
         }
     }
 
-    /// Begins to write, on a schema that is ours: another process may have migrated the file since
-    /// it was opened.
+    /// Begins a write transaction and checks the schema: another process may have migrated the file
+    /// since it was opened.
     fn begin_transaction(&self, connection: &Connection) -> Result<(), SqliteError> {
         run_statement(connection, sql::BEGIN_WRITE)?;
         let checked = migrate::query_number(connection, sql::SCHEMA_VERSION).and_then(|found| {
@@ -234,17 +235,24 @@ impl SqliteStore {
         attempt: DecisionAttempt,
     ) -> Result<DraftAnswer, SqliteError> {
         if let Some(answer) = find_earlier_answer(connection, submission)? {
-            return Ok(DraftAnswer::NothingWritten(Answer::from_result(answer)));
+            return Ok(DraftAnswer::NothingWritten(SubmissionAnswer::from_result(
+                answer,
+            )));
         }
         let (facts, head) = rows::read_facts(connection, &submission.reads)?;
         let now = self.options.clock.now();
         let decide = &mut submission.decide;
+        // The leader runs decisions of other callers, so a panic must not unwind through it.
         let decision = match catch_unwind(AssertUnwindSafe(|| decide(&facts, now))) {
-            Err(panic) => return Ok(DraftAnswer::NothingWritten(Answer::Panicked(panic))),
+            Err(panic) => {
+                return Ok(DraftAnswer::NothingWritten(SubmissionAnswer::Panicked(
+                    panic,
+                )));
+            }
             Ok(Err(refusal)) => {
-                return Ok(DraftAnswer::NothingWritten(Answer::from_result(Err(
-                    refusal.into(),
-                ))));
+                return Ok(DraftAnswer::NothingWritten(SubmissionAnswer::from_result(
+                    Err(refusal.into()),
+                )));
             }
             Ok(Ok(decision)) => decision,
         };
@@ -253,21 +261,23 @@ impl SqliteStore {
         let key = submission.key.as_ref();
         let remember = key.is_some() && rows::is_kept_under_key(&decision.receipt);
         if decision.plans.is_empty() && decision.rows.is_empty() && !remember {
-            return Ok(DraftAnswer::NothingWritten(Answer::from_result(Ok(
-                committed,
-            ))));
+            return Ok(DraftAnswer::NothingWritten(SubmissionAnswer::from_result(
+                Ok(committed),
+            )));
         }
         if attempt == DecisionAttempt::Again {
-            // Its batch may have been settled under this very id.
+            // The batch may have been resolved as aborted under this id.
             let id = submission.id.to_string();
             connection
-                .prepare_cached(sql::FORGET_ABORTED)?
+                .prepare_cached(sql::DELETE_ABORTED)?
                 .execute([id])?;
         }
         let plan_head = facts.plan.as_ref().map(|plan| plan.id).zip(head);
         rows::write_decision(connection, &decision, plan_head)?;
         rows::write_command(connection, submission.id, key, &decision.receipt)?;
-        Ok(DraftAnswer::Written(Answer::from_result(Ok(committed))))
+        Ok(DraftAnswer::Written(SubmissionAnswer::from_result(Ok(
+            committed,
+        ))))
     }
 
     fn inject_fault(&self, point: FaultPoint) -> Result<(), SqliteError> {
@@ -278,7 +288,7 @@ impl SqliteStore {
         }
     }
 
-    /// The transaction has ended well: everybody gets what was drafted.
+    /// Delivers the drafts after a successful commit.
     fn deliver_answers(&self, members: &mut [BatchMember], drafts: Vec<DraftAnswer>) {
         let mut written = false;
         for (member, draft) in members.iter_mut().zip(drafts) {
@@ -298,11 +308,11 @@ impl SqliteStore {
     fn fail_all(&self, members: &mut [BatchMember], cause: &SqliteError) {
         for member in members {
             let error = cause.clone().into_store_error(self.file.display_path());
-            member.answer = Some(Answer::from_result(Err(error.into())));
+            member.answer = Some(SubmissionAnswer::from_result(Err(error.into())));
         }
     }
 
-    /// Those that wrote nothing can be told that nothing was written.
+    /// Reports an unknown outcome, except to members that wrote nothing.
     fn deliver_unknown(
         &self,
         members: &mut [BatchMember],
@@ -318,12 +328,12 @@ impl SqliteStore {
                 },
                 DraftAnswer::NothingWritten(_) => source.into(),
             };
-            member.answer = Some(Answer::from_result(Err(error)));
+            member.answer = Some(SubmissionAnswer::from_result(Err(error)));
         }
     }
 }
 
-/// The answer that was committed under the submission's key, if there is one.
+/// Returns the answer committed under the submission's key.
 fn find_earlier_answer(
     connection: &Connection,
     submission: &Submission,
@@ -346,12 +356,12 @@ fn find_earlier_answer(
     }))
 }
 
-/// What became of a transaction whose COMMIT failed or was not heard of. It was written whole or
-/// not at all, so that one member's command tells about all.
+/// Determines the outcome of a transaction whose COMMIT failed or whose response was lost. It was
+/// written whole or not at all, so one member's command decides for all.
 ///
-/// To find no trace of it is not enough. After a failed fsync its frames may lie whole in the log,
-/// unseen until somebody recovers the log after a crash; then they would count. Writing something
-/// else durably takes their place, and that is what inserting the command as aborted does.
+/// Finding no trace of it does not prove an abort. After a failed fsync its frames may be complete
+/// in the WAL, and crash recovery would then apply them. A durable write overwrites those frames;
+/// inserting the command as aborted is that write.
 fn resolve_in_doubt_commit(
     connection: &Connection,
     error: &SqliteError,
@@ -371,7 +381,12 @@ fn resolve_in_doubt_commit(
     if aborted.is_ok() {
         return SqliteCommitStatus::Aborted;
     }
-    let status = rows::select_first(connection, sql::COMMAND_FATE, [&id], |row| Ok(row.get(0)?));
+    let status = rows::select_first(
+        connection,
+        sql::COMMAND_STATUS,
+        [&id],
+        |row| Ok(row.get(0)?),
+    );
     match status {
         Ok(Some(true)) => SqliteCommitStatus::Committed,
         Ok(Some(false)) => SqliteCommitStatus::Aborted,
@@ -388,8 +403,8 @@ fn insert_aborted(connection: &Connection, id: &str) -> Result<(), SqliteError> 
     run_statement(connection, sql::COMMIT)
 }
 
-/// Ends the transaction if one is open. If that fails the connection stays in it, and is closed
-/// with the turn.
+/// Ends the transaction if one is open. If that fails, the connection is closed at the end of the
+/// turn.
 fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
         let _ = run_statement(connection, sql::ROLLBACK);

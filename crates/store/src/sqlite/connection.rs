@@ -1,4 +1,4 @@
-//! Connections to the file: one that writes, a few that read.
+//! Connections to the file: one writer, a pool of readers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,17 +13,16 @@ use super::statements as sql;
 use super::writer::WAL_TRUNCATE_THRESHOLD;
 use crate::sync::{Mutex, lock};
 
-/// How long the database's own lock is waited for. A safety net: writers take turns before they
-/// ask for it, so only a foreign program can keep it.
+/// The timeout for SQLite's own lock. A safety net: our writers queue first, so only a foreign
+/// program can hold it.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reading connections that are kept for the next reader.
 const MAX_IDLE_READERS: usize = 8;
 
-/// More than there are statements, so that each is prepared once per connection.
+/// More than the number of statements, so that each is prepared once per connection.
 const STATEMENT_CACHE_CAPACITY: usize = 128;
 
-/// Opens the writing connection to a file that is there.
+/// Opens the write connection to an existing file.
 pub(super) fn open_writer(file: &DatabaseFile) -> Result<Connection, SqliteError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file.path(), flags)?;
@@ -31,18 +30,17 @@ pub(super) fn open_writer(file: &DatabaseFile) -> Result<Connection, SqliteError
     Ok(connection)
 }
 
-/// The settings of a connection that writes.
 pub(super) fn configure_writer(connection: &Connection) -> Result<(), SqliteError> {
     configure_connection(connection)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    // A log that was started over gives back what it no longer needs.
+    // Shrinks the WAL file when it restarts.
     connection.pragma_update(None, "journal_size_limit", WAL_TRUNCATE_THRESHOLD)?;
     Ok(())
 }
 
-/// Switches the file to WAL unless it is. To be called in turn: the switch needs the file for
-/// itself.
+/// Switches the file to WAL mode if necessary. The caller must hold the write turn: the switch
+/// needs exclusive access.
 pub(super) fn require_wal(connection: &Connection) -> Result<(), SqliteError> {
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     if mode == "wal" {
@@ -54,11 +52,12 @@ pub(super) fn require_wal(connection: &Connection) -> Result<(), SqliteError> {
         return Ok(());
     }
     Err(SqliteError::Unusable(format!(
-        "it cannot keep a write-ahead log (journal mode stays `{mode}`)"
+        "it does not support a write-ahead log (journal mode stays `{mode}`)"
     )))
 }
 
-/// Takes every right to a file from everybody but its owner. By name: see the head of `place`.
+/// Removes all permissions except the owner's. Works on the path and not on a descriptor: see the
+/// head of `database_file.rs`.
 pub(super) fn restrict_to_owner(path: &Path) -> Result<(), SqliteError> {
     use std::os::unix::fs::PermissionsExt;
     Ok(std::fs::set_permissions(
@@ -70,32 +69,33 @@ pub(super) fn restrict_to_owner(path: &Path) -> Result<(), SqliteError> {
 fn configure_connection(connection: &Connection) -> Result<(), SqliteError> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
-    // A process that ends must not stop to do everybody's checkpoint.
+    // A short-lived process must not pause for a checkpoint when it exits.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // Plan by the schema alone. Otherwise a join is planned anew for every value it is given.
+    // Plans statements by the schema alone. Otherwise a join is planned again for every parameter
+    // value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// Reading connections that nobody uses at the moment.
+/// Idle read connections.
 #[derive(Default)]
 pub(super) struct ReaderPool(Mutex<Vec<ReadConnection>>);
 
-/// A connection that can only read, and the file it was opened on.
+/// A read-only connection and the identity of its file.
 pub(super) struct ReadConnection {
     pub connection: Connection,
     identity: FileIdentity,
 }
 
 impl ReadConnection {
-    /// Is the file it was opened on still the one at the place?
+    /// Checks whether the path still leads to the file that was opened.
     pub(super) fn is_current(&self, file: &DatabaseFile) -> Result<bool, SqliteError> {
         Ok(file.find_identity()? == Some(self.identity))
     }
 }
 
 impl ReaderPool {
-    /// A reader of the file that is at the place now; `None` if there is none.
+    /// Returns a reader of the file now at the path; `None` if there is no file.
     pub(super) fn take_reader(
         &self,
         file: &DatabaseFile,
@@ -104,7 +104,7 @@ impl ReaderPool {
             return Ok(None);
         };
         let mut idle = lock(&self.0);
-        // A reader of a file that was replaced would show what nobody can see any more.
+        // A reader of a replaced file would return rows nobody else can see.
         idle.retain(|reader| reader.identity == identity);
         if let Some(reader) = idle.pop() {
             return Ok(Some(reader));
@@ -113,7 +113,7 @@ impl ReaderPool {
         Self::open_reader(file, identity)
     }
 
-    /// Keeps a reader for later, unless there are enough.
+    /// Keeps a reader for reuse, unless enough are idle.
     pub(super) fn return_reader(&self, reader: ReadConnection) {
         let mut idle = lock(&self.0);
         if idle.len() < MAX_IDLE_READERS && reader.connection.is_autocommit() {
@@ -129,13 +129,13 @@ impl ReaderPool {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match Connection::open_with_flags(file.path(), flags) {
             Ok(connection) => connection,
-            // Gone since we looked.
+            // The file was removed since the check.
             Err(_) if file.find_identity()?.is_none() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         configure_connection(&connection)?;
         connection.pragma_update(None, "query_only", true)?;
-        // Replaced while we opened it: look again.
+        // The file was replaced while it was opened, so open the new one.
         if file.find_identity()? != Some(identity) {
             return match file.find_identity()? {
                 Some(identity) => Self::open_reader(file, identity),
@@ -149,12 +149,12 @@ impl ReaderPool {
     }
 }
 
-/// A read transaction: one snapshot. Ends when dropped, so that none outlives a call.
+/// A read transaction with one snapshot. Ends when dropped, so that none outlives a call.
 pub(super) struct ReadTransaction<'a>(&'a Connection);
 
 impl<'a> ReadTransaction<'a> {
-    /// Begins to read; the snapshot is fixed by the first row that is read. `None` if the file is
-    /// blank, which is how it reads before its first write.
+    /// Begins a read transaction; the first row read fixes the snapshot. Returns `None` if the file
+    /// is blank, as it is before its first write.
     pub(super) fn begin(
         reader: &'a ReadConnection,
         known: u32,
@@ -171,12 +171,11 @@ impl<'a> ReadTransaction<'a> {
 
 impl Drop for ReadTransaction<'_> {
     fn drop(&mut self) {
-        // A connection on which this fails is not kept; see `give_back`.
+        // If this fails, `return_reader` does not keep the connection.
         let _ = run_statement(self.0, sql::ROLLBACK);
     }
 }
 
-/// Reads something in a snapshot of its own.
 pub(super) fn read_in_snapshot<T>(
     connection: &Connection,
     read: impl FnOnce(&Connection) -> Result<T, SqliteError>,
@@ -186,7 +185,7 @@ pub(super) fn read_in_snapshot<T>(
     read(connection)
 }
 
-/// Runs a statement without parameters that gives no rows.
+/// Runs a statement without parameters and rows.
 pub(super) fn run_statement(connection: &Connection, statement: &str) -> Result<(), SqliteError> {
     connection.prepare_cached(statement)?.execute([])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Consistent copies of the database, made while others go on reading and writing.
+//! Consistent copies of the database, made while others read and write.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ pub(super) fn copy_to_new_file(from: &Connection, to: &Path) -> Result<(), Sqlit
         return Err(name_taken_error());
     }
     let partial_copy = write_partial_copy(from, to)?;
-    // Another one may have appeared meanwhile; it is refused as well.
+    // Another file may have appeared meanwhile, which is also refused.
     let renamed = rename_without_replacing(&partial_copy, to);
     finish_copy(&partial_copy, to, renamed)
 }
 
-/// Copies into a file, replacing what is there once the copy is whole.
+/// Copies into a file. Replaces an existing file once the copy is complete.
 pub(super) fn copy_replacing(from: &Connection, to: &Path) -> Result<(), SqliteError> {
     let partial_copy = write_partial_copy(from, to)?;
     let renamed = fs::rename(&partial_copy, to).map_err(SqliteError::from);
     finish_copy(&partial_copy, to, renamed)
 }
 
-/// The copy under another name, complete and durable: nobody ever sees half a copy.
+/// Writes a complete, durable copy under a temporary name, so that nobody sees a partial one.
 fn write_partial_copy(from: &Connection, to: &Path) -> Result<PathBuf, SqliteError> {
     let partial_copy = path_with_suffix(to, &format!(".unfinished-{}", std::process::id()));
     let written = copy_into_file(from, &partial_copy);
@@ -40,7 +40,7 @@ fn write_partial_copy(from: &Connection, to: &Path) -> Result<PathBuf, SqliteErr
 }
 
 fn copy_into_file(from: &Connection, partial_copy: &Path) -> Result<(), SqliteError> {
-    // Left over by a process of the same number that died.
+    // A leftover of a process with the same id that died.
     if partial_copy.symlink_metadata().is_ok() {
         fs::remove_file(partial_copy)?;
     }
@@ -49,11 +49,11 @@ fn copy_into_file(from: &Connection, partial_copy: &Path) -> Result<(), SqliteEr
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut to = Connection::open_with_flags(partial_copy, flags)?;
     restrict_to_owner(partial_copy)?;
-    // Made durable once, at the end; until then nobody knows its name.
+    // Synced once at the end; until then nobody uses the file.
     to.pragma_update(None, "synchronous", "OFF")?;
     to.busy_timeout(BUSY_TIMEOUT)?;
     let backup = Backup::new(from, &mut to)?;
-    // All pages in one step are one snapshot, which writers do not disturb.
+    // Copying all pages in one step gives one snapshot, which writers do not disturb.
     let copied = match backup.step(-1)? {
         StepResult::Done => Ok(()),
         _ => Err(SqliteError::Busy),

@@ -1,5 +1,5 @@
-//! Making a new database: complete under another name first, then given its own. Whoever looks
-//! sees a whole store or none, also after a crash in between.
+//! Creates a new database under a temporary name and renames it when it is complete. Other
+//! processes see a whole store or none, even after a crash.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,8 +13,8 @@ use super::error::SqliteError;
 use super::migrate::{self, SchemaMigration};
 use super::rename::rename_without_replacing;
 
-/// Makes the database with this schema, where there is none or only an empty file. To be called in
-/// turn: others would make it too.
+/// Creates the database with this schema if the file is absent or empty. The caller must hold the
+/// write turn, so that only one process creates it.
 pub(super) fn create_database(
     file: &DatabaseFile,
     migrations: &[SchemaMigration],
@@ -24,9 +24,11 @@ pub(super) fn create_database(
     let staging_path = path_with_suffix(&path, "-new");
     remove_leftovers(&staging_path)?;
     initialize_database(&staging_path, migrations)?;
+    // The content must be durable before the database gets its name, and the name before the
+    // first commit is acknowledged.
     File::open(&staging_path)?.sync_all()?;
     if file.find_identity()?.is_some() {
-        // An empty file, which holds nothing that could be lost.
+        // An empty file holds nothing that could be lost.
         fs::rename(&staging_path, &path)?;
     } else {
         rename_without_replacing(&staging_path, &path)?;
@@ -45,25 +47,26 @@ fn initialize_database(
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(staging_path, flags)?;
-    // The files that SQLite will put beside it take their mode from this one.
+    // SQLite gives the files beside the database the same mode.
     restrict_to_owner(staging_path)?;
     migrate::run_migrations(&mut connection, migrations)?;
     require_wal(&connection)?;
-    // The last connection to close leaves one file, without a log.
+    // Closing the last connection leaves a single file without a WAL.
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
-/// A log beside a name that nothing has is that of a database which was removed or moved away. The
-/// new one would take the log's pages for its own; and as they may be the latest commits of the
-/// other, they are not thrown away either. Its index holds nothing, but whoever has the other
-/// database open still uses it: the new one needs one of its own.
+/// Refuses a WAL without a database: its database was removed or moved away.
+///
+/// A new database would read the log's pages as its own. The log may contain the latest commits of
+/// the old database, so it is not deleted either. The shared-memory file holds no data, but
+/// processes that still have the old database open use it; the new database needs its own.
 fn refuse_foreign_log(path: &Path) -> Result<(), SqliteError> {
     for suffix in ["-wal", "-journal"] {
         let log = path_with_suffix(path, suffix);
         if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
             return Err(SqliteError::Unusable(format!(
-                "{} is left of a database that is gone; put that back, or remove this as well",
+                "{} belongs to a database that is gone; restore the database or remove this file too",
                 log.display()
             )));
         }
@@ -73,14 +76,13 @@ fn refuse_foreign_log(path: &Path) -> Result<(), SqliteError> {
     )?)
 }
 
-/// What a process that died here left behind.
+/// Removes what a killed process left here.
 fn remove_leftovers(staging_path: &Path) -> io::Result<()> {
     remove_existing_files(
         &["", "-journal", "-wal", "-shm"].map(|suffix| path_with_suffix(staging_path, suffix)),
     )
 }
 
-/// Removes those of these files that are there.
 fn remove_existing_files(files: &[PathBuf]) -> io::Result<()> {
     for file in files {
         match fs::remove_file(file) {

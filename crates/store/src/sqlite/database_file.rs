@@ -1,6 +1,6 @@
-//! Where the database file lies, and whether a database can live there.
+//! The path of the database file, and checks that a database can live there.
 //!
-//! Nothing here opens the database file: closing any descriptor of it would drop the locks that
+//! Nothing here opens the database file: closing any descriptor of it would release the locks that
 //! SQLite holds on it for the whole process.
 
 use std::ffi::OsString;
@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 
 use super::error::SqliteError;
 
-/// The kind of network file system a path lies on, if it does.
+/// Returns the kind of network file system a path is on; `None` if it is local.
 pub(super) type FileSystemProbe = fn(&Path) -> io::Result<Option<&'static str>>;
 
-/// A path for a database file.
 #[derive(Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,
@@ -22,7 +21,7 @@ pub(super) struct DatabaseFile {
     probe: FileSystemProbe,
 }
 
-/// Which file is at a path. Another one after the file was replaced.
+/// Identifies a file on disk. Differs after the file was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileIdentity {
     device: u64,
@@ -30,7 +29,7 @@ pub(super) struct FileIdentity {
 }
 
 impl DatabaseFile {
-    /// Touches nothing on disk.
+    /// Does not touch the disk.
     pub(super) fn new(path: &Path, probe: FileSystemProbe) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Self {
@@ -40,17 +39,17 @@ impl DatabaseFile {
         }
     }
 
-    /// The path, absolute.
+    /// The absolute path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path as people are told.
+    /// The path as shown in messages.
     pub(super) fn display_path(&self) -> &str {
         &self.display_path
     }
 
-    /// Which file is there; `None` if there is none.
+    /// Returns the identity of the file; `None` if there is none.
     pub(super) fn find_identity(&self) -> Result<Option<FileIdentity>, SqliteError> {
         match fs::metadata(&self.path) {
             Ok(found) if found.is_file() => Ok(Some(FileIdentity {
@@ -66,7 +65,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Is there nothing yet, or a file without a byte in it?
+    /// Checks whether the file is absent or has no bytes.
     pub(super) fn is_absent_or_empty(&self) -> bool {
         fs::metadata(&self.path).map_or_else(
             |error| error.kind() == io::ErrorKind::NotFound,
@@ -74,8 +73,8 @@ impl DatabaseFile {
         )
     }
 
-    /// Refuses file systems whose locks or shared memory do not hold between machines. Looks at the
-    /// nearest directory that exists if the file does not.
+    /// Refuses file systems whose locks or shared memory do not work between machines. If the file
+    /// is absent, checks the nearest existing directory.
     pub(super) fn refuse_network_file_system(&self) -> Result<(), SqliteError> {
         let existing = self.path.ancestors().find(|path| path.exists());
         match (self.probe)(existing.unwrap_or(Path::new("/")))? {
@@ -84,30 +83,28 @@ impl DatabaseFile {
         }
     }
 
-    /// Makes the parent directory, for the owner only, where it is absent. Returns the path with
-    /// every symbolic link resolved: whoever comes by another name must find the same turnstile.
+    /// Creates the parent directory, for the owner only, if it is absent. Returns the path with all
+    /// symbolic links resolved, so that every name of the file leads to the same write queue.
     pub(super) fn prepare_path(&self) -> Result<PathBuf, SqliteError> {
         if self.path.exists() {
             return Ok(self.path.canonicalize()?);
         }
-        // The file would be made where it points to, out of sight of everybody else's turnstile.
+        // The file would be created at the link's target, beside a different write queue.
         if self.path.is_symlink() {
             return Err(SqliteError::Unusable(
-                "it is a symbolic link to nothing".to_owned(),
+                "it is a dangling symbolic link".to_owned(),
             ));
         }
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
-            return Err(SqliteError::Unusable(
-                "it is not the name of a file".to_owned(),
-            ));
+            return Err(SqliteError::Unusable("it is not a file name".to_owned()));
         };
         create_dir_durably(parent)?;
         Ok(parent.canonicalize()?.join(name))
     }
 }
 
-/// Makes a directory and those above it. Their names must survive a power loss, too: what is
-/// committed in a directory that is gone is gone.
+/// Creates a directory and its parents, and syncs each parent. Otherwise a power loss could remove
+/// the directory together with its commits.
 fn create_dir_durably(directory: &Path) -> io::Result<()> {
     let absent: Vec<&Path> = directory
         .ancestors()
@@ -123,29 +120,28 @@ fn create_dir_durably(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The path of a file that belongs to the database: its name with something behind it.
+/// Returns the path of a file beside the database: its name with a suffix.
 pub(super) fn path_with_suffix(database: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(database);
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Asks the system what a path lies on.
 #[cfg(target_os = "linux")]
 pub(super) fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
     let kind = rustix::fs::statfs(path)?.f_type;
-    // The kernel's numbers fit 32 bits, whatever the width of the field.
+    // The kernel's magic numbers fit into 32 bits, whatever the width of the field.
     Ok(network_file_system_name((kind as u64) & 0xffff_ffff))
 }
 
-/// Elsewhere the numbers mean other things; nothing is refused.
+/// Other systems use different numbers, so nothing is refused.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn network_file_system(_path: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// The file systems that may be shared between machines, by the kernel's magic numbers. FUSE is
-/// among them: what is behind it cannot be known, and it is often a network.
+/// Maps the kernel's magic numbers of network file systems to names. Includes FUSE: what is behind
+/// it is unknown, and often a network.
 #[cfg(target_os = "linux")]
 fn network_file_system_name(magic: u64) -> Option<&'static str> {
     Some(match magic {
@@ -175,7 +171,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn network_file_systems_are_told_from_local_ones() {
+    fn network_and_local_file_systems_are_distinguished() {
         for local in [0xef53, 0x9123_683e, 0x5846_5342, 0x0102_1994, 0x794c_7630] {
             assert_eq!(network_file_system_name(local), None, "{local:x}");
         }
@@ -185,25 +181,25 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_existing_directory_is_asked_when_the_file_is_absent() {
+    fn the_nearest_existing_directory_is_checked_if_the_file_is_absent() {
         fn everything_is_remote(path: &Path) -> io::Result<Option<&'static str>> {
             assert!(path.exists());
             Ok(Some("NFS"))
         }
-        let place = DatabaseFile::new(
+        let file = DatabaseFile::new(
             Path::new("/no/such/directory/at/all.db"),
             everything_is_remote,
         );
         assert_eq!(
-            place.refuse_network_file_system(),
+            file.refuse_network_file_system(),
             Err(SqliteError::NetworkFileSystem("NFS"))
         );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn each_network_file_system_is_told_by_its_name() {
-        // As in the kernel's `magic.h` and the modules' own headers.
+    fn each_network_file_system_has_its_name() {
+        // From the kernel's `magic.h` and the headers of the modules.
         let expected_names = [
             (0x6969, "NFS"),
             (0x517b, "SMB"),

@@ -1,4 +1,4 @@
-//! What can be wrong, before it is said of which place. Classifies what SQLite and the system say.
+//! Classifies errors of SQLite and the system, before the store's path is known.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use rusqlite::{ErrorCode, ffi};
 
 use crate::StoreError;
 
-/// A [`StoreError`] that does not yet know its place. Can be told to every member of a batch.
+/// A [`StoreError`] without its path. `Clone`, because every member of a batch gets one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SqliteError {
     Unusable(String),
@@ -23,13 +23,12 @@ pub(super) enum SqliteError {
     Full,
     Busy,
     Corrupt(String),
-    /// A write to a file failed, for another reason than a lack of room.
+    /// A write to a file failed for a reason other than a full disk.
     WriteFailed(String),
     Database(String),
 }
 
 impl SqliteError {
-    /// The error about this place.
     pub(super) fn into_store_error(self, place: &str) -> StoreError {
         let place = place.to_owned();
         match self {
@@ -53,8 +52,8 @@ impl SqliteError {
         }
     }
 
-    /// Said of a COMMIT, does it prove that nothing was committed? It does where a write did not
-    /// succeed: the last frame of a transaction makes it count, and is the last to be written.
+    /// Checks whether this error of a COMMIT proves that nothing was committed. A failed write
+    /// does: a transaction's last frame makes it valid, and that frame is written last.
     pub(super) fn proves_nothing_was_committed(&self) -> bool {
         matches!(self, Self::Full | Self::WriteFailed(_))
     }
@@ -72,22 +71,22 @@ impl From<rusqlite::Error> for SqliteError {
             ErrorCode::NotADatabase => Self::NotAStore,
             ErrorCode::DatabaseCorrupt => Self::Corrupt(message_text),
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied => Self::Unusable(
-                "it cannot be opened; look at the permissions of it and its directory".into(),
+                "it cannot be opened; check the permissions of the file and its directory".into(),
             ),
             ErrorCode::ReadOnly
                 if [ffi::SQLITE_READONLY_ROLLBACK, ffi::SQLITE_READONLY_RECOVERY]
                     .contains(&code.extended_code) =>
             {
                 Self::Unusable(
-                    "a write was interrupted, and reading alone cannot repair that; a write does"
-                        .into(),
+                    "a write was interrupted; only the next write can repair the file".into(),
                 )
             }
-            ErrorCode::ReadOnly => Self::Unusable("it cannot be written".into()),
+            ErrorCode::ReadOnly => Self::Unusable("it is read-only".into()),
             ErrorCode::SystemIoFailure if code.extended_code == ffi::SQLITE_IOERR_WRITE => {
                 Self::WriteFailed(format!("{message_text}: a write failed"))
             }
-            // The words alone ("disk I/O error") do not tell a failed read from a failed fsync.
+            // The message alone ("disk I/O error") does not distinguish a failed read from a failed
+            // fsync.
             ErrorCode::SystemIoFailure => {
                 Self::Database(format!("{message_text} (code {})", code.extended_code))
             }
@@ -96,7 +95,7 @@ impl From<rusqlite::Error> for SqliteError {
     }
 }
 
-/// Errors of the binding itself: a value of another type than the column should hold is damage.
+/// Classifies errors of the binding. A value of the error type means a damaged file.
 fn classify_binding_error(error: &rusqlite::Error) -> SqliteError {
     use rusqlite::Error as E;
     match error {
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn locked_is_never_said_as_such() {
+    fn lock_errors_are_reported_as_busy() {
         for code in [
             ffi::SQLITE_BUSY,
             ffi::SQLITE_LOCKED,
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_says_is_told_apart() {
+    fn sqlite_errors_are_classified() {
         assert_eq!(error_for_code(ffi::SQLITE_FULL), SqliteError::Full);
         assert_eq!(error_for_code(ffi::SQLITE_NOTADB), SqliteError::NotAStore);
         assert!(matches!(
@@ -171,27 +170,30 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_only_a_write_can_repair_is_said_to_be_so() {
+    fn a_log_that_needs_recovery_is_reported() {
         for code in [ffi::SQLITE_READONLY_ROLLBACK, ffi::SQLITE_READONLY_RECOVERY] {
-            let wrong = error_for_code(code);
+            let error = error_for_code(code);
             assert!(
-                matches!(&wrong, SqliteError::Unusable(why) if why.contains("a write does")),
-                "{wrong:?}"
+                matches!(&error, SqliteError::Unusable(why) if why.contains("the next write")),
+                "{error:?}"
             );
         }
     }
 
     #[test]
-    fn a_value_of_another_type_is_damage_and_a_wrong_question_is_not() {
+    fn a_value_of_the_wrong_type_is_corrupt_and_a_missing_row_is_not() {
         let connection = rusqlite::Connection::open_in_memory().expect("memory is there");
-        let ask = |sql: &str| -> SqliteError {
+        let query_error = |sql: &str| -> SqliteError {
             let answer = connection.query_row(sql, [], |row| row.get::<_, u8>(0));
             answer.expect_err("it cannot be read").into()
         };
-        assert!(matches!(ask("SELECT 'seven'"), SqliteError::Corrupt(_)));
-        assert!(matches!(ask("SELECT 256"), SqliteError::Corrupt(_)));
         assert!(matches!(
-            ask("SELECT 7 WHERE false"),
+            query_error("SELECT 'seven'"),
+            SqliteError::Corrupt(_)
+        ));
+        assert!(matches!(query_error("SELECT 256"), SqliteError::Corrupt(_)));
+        assert!(matches!(
+            query_error("SELECT 7 WHERE false"),
             SqliteError::Database(_)
         ));
         let misread = rusqlite::types::FromSqlError::InvalidType;
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_room_is_told_apart_from_no_permission() {
+    fn a_full_disk_and_a_missing_permission_are_distinguished() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             assert_eq!(SqliteError::from(io::Error::from(kind)), SqliteError::Full);
         }
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_write_that_failed_proves_that_nothing_was_committed() {
+    fn only_a_failed_write_proves_that_nothing_was_committed() {
         assert!(SqliteError::Full.proves_nothing_was_committed());
         assert!(SqliteError::WriteFailed(String::new()).proves_nothing_was_committed());
         for other in [

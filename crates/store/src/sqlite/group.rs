@@ -1,86 +1,77 @@
-//! Group commit without a thread of its own: whoever comes first leads, whoever comes while
-//! somebody leads is carried along in the next batch.
+//! Group commit without a dedicated thread: the first caller leads a batch, and callers that arrive
+//! meanwhile join it or the next one.
 //!
-//! The leader waits for the turn, takes those that wait by then into its batch, and those that come
-//! while it works on them, up to a limit. Then it tells everybody in the batch what came of them,
-//! and hands the lead to the first of those still waiting. It leads exactly one batch, so that
-//! nobody works for others forever. Each waiting caller is woken exactly once: with its answer, or
-//! to lead.
+//! The leader waits for its turn. Its batch takes the callers that wait by then and those that
+//! arrive while it runs, up to a limit. Then the leader delivers all answers and promotes the first
+//! caller still waiting. It leads exactly one batch, so that no caller works for others forever.
+//! Each waiting caller is woken exactly once: with its answer, or to lead.
 //!
-//! What a batch does is the [`Carrier`]'s business; this file only decides who does it, and is
-//! therefore small enough to be explored by a model checker (`--features shuttle`).
+//! This file only decides who runs a batch; the [`BatchRunner`] decides what it does. That keeps it
+//! small enough for a model checker (`--features shuttle`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::sync::{Condvar, Mutex, lock};
 
-/// Submissions in one batch at most, so that a batch and the memory it needs stay bounded.
+/// Bounds the memory and the duration of a batch.
 pub(super) const MAX_BATCH_SIZE: usize = 64;
 
-/// Carries out batches.
 pub(super) trait BatchRunner {
-    /// What is submitted.
     type Work;
-    /// What comes of it.
     type Answer;
-    /// The right to carry out a batch.
+    /// The right to run a batch.
     type Turn<'a>
     where
         Self: 'a;
 
-    /// Waits until a batch may be carried out. More work joins the batch meanwhile.
+    /// Waits until a batch may run. More work can join the batch meanwhile.
     fn take_turn(&self) -> Self::Turn<'_>;
 
-    /// Carries out all jobs and gives each its answer. When this returns, the answers hold.
+    /// Runs all jobs and sets their answers. The answers are final when this returns.
     fn run_batch(
         &self,
         turn: &mut Self::Turn<'_>,
         batch: &mut CommitBatch<'_, Self::Work, Self::Answer>,
     );
 
-    /// Something else must be done within this turn, once everybody has been told.
+    /// Checks whether to run maintenance in this turn, after all answers were delivered.
     fn needs_maintenance(&self, turn: &Self::Turn<'_>) -> bool;
 
-    /// Does it.
     fn run_maintenance(&self, turn: &mut Self::Turn<'_>);
 }
 
-/// One submission in a batch.
 pub(super) struct BatchJob<Work, Answer> {
-    /// What was submitted.
     pub work: Work,
-    /// What came of it; stays `None` only if the carrier panicked.
+    /// Stays `None` only if the runner panicked.
     pub answer: Option<Answer>,
 }
 
-/// The carrier panicked while it had this work in hand. What became of it is not known.
+/// The runner panicked during this work. Its outcome is unknown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BatchAbandoned;
 
-/// Callers that submit work to one carrier.
+/// The callers that submit work to one runner.
 pub(super) struct CommitGroup<Work, Answer>(Mutex<CallerQueue<Work, Answer>>);
 
-/// Who leads, and who waits.
 struct CallerQueue<Work, Answer> {
     has_leader: bool,
     waiting: VecDeque<Arc<QueuedCaller<Work, Answer>>>,
 }
 
-/// Where one caller waits. A condition variable of its own, so that waking it wakes nobody else.
+/// A waiting caller. It has its own condition variable, so that waking it wakes nobody else.
 struct QueuedCaller<Work, Answer> {
     state: Mutex<QueuedCallerState<Work, Answer>>,
     changed: Condvar,
 }
 
 enum QueuedCallerState<Work, Answer> {
-    /// Its work has not been looked at.
+    /// No leader has taken its work.
     Waiting(Work),
-    /// A leader has its work in hand.
+    /// A leader is working on it.
     Taken,
-    /// It shall lead, with its own work first.
+    /// It must lead a batch, with its own work first.
     Promoted(Work),
-    /// It was told.
     Answered(Result<Answer, BatchAbandoned>),
 }
 
@@ -94,7 +85,7 @@ impl<Work, Answer> Default for CommitGroup<Work, Answer> {
 }
 
 impl<Work, Answer> CommitGroup<Work, Answer> {
-    /// Has this work carried out, by this thread or by another.
+    /// Runs this work, on this thread or as part of another caller's batch.
     pub(super) fn submit<C>(&self, runner: &C, work: Work) -> Result<Answer, BatchAbandoned>
     where
         C: BatchRunner<Work = Work, Answer = Answer>,
@@ -108,7 +99,7 @@ impl<Work, Answer> CommitGroup<Work, Answer> {
         }
     }
 
-    /// How many callers lead a batch, or wait for one that takes their work.
+    /// Returns how many callers lead a batch or wait to join one.
     pub(super) fn queued_callers(&self) -> usize {
         let queue = lock(&self.0);
         usize::from(queue.has_leader) + queue.waiting.len()
@@ -142,12 +133,13 @@ impl<Work, Answer> CommitGroup<Work, Answer> {
         batch.gather_waiting();
         runner.run_batch(&mut turn, &mut batch);
         if runner.needs_maintenance(&turn) {
+            // Callers do not have to wait for the maintenance.
             batch.deliver_answers();
             runner.run_maintenance(&mut turn);
         }
         drop(turn);
-        // In this order: those who are told may come back with more before the next leader counts
-        // who waits, and fewer, larger batches are faster for everybody.
+        // Deliver before handing over: answered callers may submit more work before the next leader
+        // gathers its batch, and larger batches are faster for everyone.
         batch.deliver_answers();
         batch.hand_over_lead();
         let own_answer = batch.jobs.first_mut().and_then(|job| job.answer.take());
@@ -155,14 +147,13 @@ impl<Work, Answer> CommitGroup<Work, Answer> {
     }
 }
 
-/// To lead, or to wait.
 enum CallerRole<Work, Other> {
     Lead(Work),
     Wait(Other),
 }
 
 impl<Work, Answer> QueuedCaller<Work, Answer> {
-    /// Waits until promoted or told.
+    /// Waits until this caller is promoted or answered.
     fn wait_for_role(&self) -> CallerRole<Work, Result<Answer, BatchAbandoned>> {
         let mut state = lock(&self.state);
         loop {
@@ -180,7 +171,7 @@ impl<Work, Answer> QueuedCaller<Work, Answer> {
         }
     }
 
-    /// The work, to be carried out by somebody else.
+    /// Takes the work, to be run by another thread.
     fn take_work(&self) -> Option<Work> {
         match std::mem::replace(&mut *lock(&self.state), QueuedCallerState::Taken) {
             QueuedCallerState::Waiting(work) => Some(work),
@@ -207,24 +198,23 @@ impl<Work, Answer> QueuedCaller<Work, Answer> {
     }
 }
 
-/// A leader's batch. Whatever happens to the leader, dropping it hands the lead over and tells
-/// everybody in it: a panic leaves nobody waiting.
+/// The batch of one leader. Dropping it answers its callers and hands over the lead, so that a
+/// panic leaves nobody waiting.
 pub(super) struct CommitBatch<'a, Work, Answer> {
     group: &'a CommitGroup<Work, Answer>,
     is_leader: bool,
-    /// The leader's own first, then those of the seats, in their order.
+    /// The leader's own job first, then one per caller, in order.
     jobs: Vec<BatchJob<Work, Answer>>,
-    /// Those to be told.
+    /// The callers to answer.
     callers: Vec<Arc<QueuedCaller<Work, Answer>>>,
 }
 
 impl<Work, Answer> CommitBatch<'_, Work, Answer> {
-    /// The jobs, in the order in which they came.
     pub(super) fn jobs(&mut self) -> &mut [BatchJob<Work, Answer>] {
         &mut self.jobs
     }
 
-    /// Takes those that wait into the batch, first come first.
+    /// Moves waiting callers into the batch, in order of arrival.
     pub(super) fn gather_waiting(&mut self) {
         let mut queue = lock(&self.group.0);
         let room = (MAX_BATCH_SIZE - self.jobs.len()).min(queue.waiting.len());
@@ -236,7 +226,7 @@ impl<Work, Answer> CommitBatch<'_, Work, Answer> {
         }
     }
 
-    /// Promotes the first that waits, or leaves the lead to whoever comes.
+    /// Promotes the first waiting caller. Without one, the next caller that arrives leads.
     fn hand_over_lead(&mut self) {
         if !std::mem::take(&mut self.is_leader) {
             return;
@@ -248,7 +238,7 @@ impl<Work, Answer> CommitBatch<'_, Work, Answer> {
         }
     }
 
-    /// Tells each seat its answer. The leader's own stays.
+    /// Answers every caller except the leader.
     fn deliver_answers(&mut self) {
         for (caller, job) in self.callers.drain(..).zip(self.jobs.iter_mut().skip(1)) {
             caller.deliver_answer(job.answer.take().ok_or(BatchAbandoned));

@@ -1,4 +1,4 @@
-//! Looking after the file: what it is, its schema, copies, health.
+//! Maintenance of the file: schema, backups, integrity checks.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::rows::select_all;
 use super::{SqliteStore, connection, copy, migrate, statements as sql};
 use crate::{StoreError, StoreInfo, StoreMaintenance};
 
-/// The schema that brought projects.
+/// The schema version that added projects.
 const PROJECTS_SCHEMA_VERSION: u32 = 2;
 
 impl StoreMaintenance for SqliteStore {
@@ -30,7 +30,7 @@ impl StoreMaintenance for SqliteStore {
 
     fn write_backup(&self, to: &Path) -> Result<(), StoreError> {
         let copied = self.read_any_schema(|connection| {
-            // What is wrong with the target must not be said of the store.
+            // Nested results: an error about the target must not be reported for the store.
             Ok(copy::copy_to_new_file(connection, to))
         })?;
         match copied {
@@ -47,7 +47,7 @@ impl StoreMaintenance for SqliteStore {
     fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
         match self.read_any_schema(find_problems) {
             Ok(found) => Ok(found.map(|(_, found)| found).unwrap_or_default()),
-            // Too damaged to be looked at is what was asked for, too.
+            // A file too damaged to check is itself a finding.
             Err(StoreError::Corrupt { why, .. }) => Ok(vec![why]),
             Err(error) => Err(error),
         }
@@ -55,27 +55,40 @@ impl StoreMaintenance for SqliteStore {
 }
 
 fn find_problems(connection: &Connection) -> Result<Vec<String>, SqliteError> {
-    let mut found: Vec<String> = select_all(connection, sql::INTEGRITY, [], |row| Ok(row.get(0)?))?;
+    let mut found: Vec<String> =
+        select_all(connection, sql::INTEGRITY_CHECK, [], |row| Ok(row.get(0)?))?;
     found.retain(|line| line != "ok");
-    found.extend(select_all(connection, sql::DANGLING, [], |row| {
-        let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok(format!(
-            "a row of {table} refers to a row of {parent} that is not there"
-        ))
-    })?);
-    // What an older program wrote has no such table yet.
+    found.extend(select_all(
+        connection,
+        sql::FOREIGN_KEY_VIOLATIONS,
+        [],
+        |row| {
+            let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
+            Ok(format!(
+                "a row of {table} refers to a missing row of {parent}"
+            ))
+        },
+    )?);
+    // Older schemas do not have this table.
     let schema: u32 = migrate::query_number(connection, sql::SCHEMA_VERSION)?;
     if schema >= PROJECTS_SCHEMA_VERSION {
-        found.extend(select_all(connection, sql::MISPLACED, [], |row| {
-            let plan: String = row.get(0)?;
-            Ok(format!("plan {plan} cannot be found by its projects"))
-        })?);
+        found.extend(select_all(
+            connection,
+            sql::WRONG_PROJECT_ROWS,
+            [],
+            |row| {
+                let plan: String = row.get(0)?;
+                Ok(format!(
+                    "plan {plan}: its project rows do not match the plan"
+                ))
+            },
+        )?);
     }
     Ok(found)
 }
 
 impl SqliteStore {
-    /// Reads a file of ours of whatever schema, and says which it is. `None` if there is none.
+    /// Reads a store of any schema version and returns that version. `None` if there is no store.
     fn read_any_schema<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, SqliteError>,

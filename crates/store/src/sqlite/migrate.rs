@@ -1,17 +1,16 @@
-//! The schema: which one a file has, and how it is brought up to ours.
+//! The schema version of a file, and the migrations to the current version.
 //!
-//! Forward only, numbered, the same numbers and titles as in the other databases. The number of the
-//! last one is in `user_version`; who we are, in `application_id`.
+//! Migrations only go forward and have the same numbers and titles in every database.
+//! `user_version` stores the number of the last one; `application_id` identifies our files.
 
 use rusqlite::Connection;
 
 use super::error::SqliteError;
 use super::statements as sql;
 
-/// "PLWR": tells our files from those of others.
+/// "PLWR", to distinguish our files from those of other programs.
 pub(super) const APPLICATION_ID: i32 = 0x504c_5752;
 
-/// One step of the schema.
 #[derive(Clone, Copy)]
 pub(super) struct SchemaMigration {
     /// Counted from 1.
@@ -22,11 +21,10 @@ pub(super) struct SchemaMigration {
         expect(dead_code, reason = "compared between databases, by tests")
     )]
     pub title: &'static str,
-    /// What it does.
     pub sql: &'static str,
 }
 
-/// All of them, in order.
+/// All migrations, in order.
 pub(super) const MIGRATIONS: &[SchemaMigration] = &[
     SchemaMigration {
         number: 1,
@@ -50,27 +48,26 @@ pub(super) const MIGRATIONS: &[SchemaMigration] = &[
     },
 ];
 
-/// The schema these migrations lead to.
+/// Returns the schema version after the last of these migrations.
 pub(super) fn latest_schema_version(migrations: &[SchemaMigration]) -> u32 {
     migrations.last().map_or(0, |last| last.number)
 }
 
-/// The schema of the file within the current transaction; `None` if it is blank. Refuses the files
-/// of others.
+/// Returns the file's schema version in the current transaction; `None` if the file is blank.
+/// Refuses files of other programs.
 pub(super) fn read_schema_version(connection: &Connection) -> Result<Option<u32>, SqliteError> {
     let application: i32 = query_number(connection, sql::APPLICATION_ID)?;
     let schema: u32 = query_number(connection, sql::SCHEMA_VERSION)?;
     if application == APPLICATION_ID {
         return Ok(Some(schema));
     }
-    let objects: i64 = query_number(connection, sql::OBJECTS)?;
+    let objects: i64 = query_number(connection, sql::SCHEMA_OBJECT_COUNT)?;
     if application == 0 && schema == 0 && objects == 0 {
         return Ok(None);
     }
     Err(SqliteError::NotAStore)
 }
 
-/// Is the schema the one we know?
 pub(super) fn require_supported_schema(found: u32, known: u32) -> Result<(), SqliteError> {
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(()),
@@ -79,8 +76,8 @@ pub(super) fn require_supported_schema(found: u32, known: u32) -> Result<(), Sql
     }
 }
 
-/// Brings the file up to the last of these migrations in one transaction. Looks again inside of it:
-/// another process may have been faster. Returns the schema before; 0 if the file was blank.
+/// Applies these migrations in one transaction. Reads the version again inside it, because another
+/// process may have migrated the file. Returns the version before; 0 for a blank file.
 pub(super) fn run_migrations(
     connection: &mut Connection,
     migrations: &[SchemaMigration],
@@ -103,7 +100,7 @@ pub(super) fn run_migrations(
     Ok(before)
 }
 
-/// The one number a statement gives.
+/// Returns the single number a statement selects.
 pub(super) fn query_number<T: rusqlite::types::FromSql>(
     connection: &Connection,
     statement: &str,
@@ -131,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_is_kept_and_found_by_its_subject() {
+    fn evidence_is_migrated_to_subjects() {
         let mut connection = Connection::open_in_memory().unwrap();
         run_migrations(&mut connection, &MIGRATIONS[..3]).unwrap();
         connection
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_else_is_refused() {
+    fn a_foreign_file_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
         assert_eq!(

@@ -1,14 +1,13 @@
 //! The SQLite store: one file, any number of threads and processes.
 //!
-//! Writing: submissions that wait at the same time share one transaction (`group.rs`); processes
-//! take turns (`turnstile.rs`), so that the database's own lock is free when it is asked for. A
-//! commit is durable (`synchronous=FULL`) before anybody is told of it.
+//! Writes: submissions that wait at the same time share one transaction (`group.rs`). Processes
+//! take turns (`write_queue.rs`), so that the database's own lock is free when it is requested. A
+//! commit is durable (`synchronous=FULL`) before its caller gets an answer.
 //!
-//! Reading: read-only connections, one snapshot per call, beside any writer. Reading creates
+//! Reads: read-only connections, one snapshot per call, concurrent with any writer. A read creates
 //! nothing: an absent file is an empty store.
 //!
-//! Nothing is kept from one call to the next but open connections; a file that was replaced is
-//! noticed at the next call.
+//! Only open connections are kept between calls. A replaced file is detected at the next call.
 
 mod commit;
 mod connection;
@@ -35,7 +34,7 @@ use std::time::Duration;
 use crate::fault::StoreFaults;
 use crate::sync::Mutex;
 use crate::{Clock, Submission};
-use commit::Answer;
+use commit::SubmissionAnswer;
 use connection::ReaderPool;
 use database_file::DatabaseFile;
 use group::CommitGroup;
@@ -48,25 +47,23 @@ pub struct SqliteStore {
     file: DatabaseFile,
     options: SqliteOptions,
     migrations: &'static [SchemaMigration],
-    group: CommitGroup<Submission, Answer>,
+    group: CommitGroup<Submission, SubmissionAnswer>,
     writer: Mutex<SqliteWriter>,
     readers: ReaderPool,
     commit_counter: CommitCounter,
     poll_interval: Duration,
 }
 
-/// What can be chosen about a store; the default is what a product wants.
 #[derive(Debug, Clone, Default)]
 pub struct SqliteOptions {
-    /// Where `now` comes from.
     pub clock: Clock,
-    /// What fails, in tests.
+    /// Faults to inject, for tests.
     pub faults: StoreFaults,
 }
 
 impl SqliteStore {
-    /// The store at a path. Touches nothing on disk: the file, and its directory, are created by
-    /// the first write.
+    /// Creates a store for a path. Does not touch the disk: the first write creates the file and
+    /// its directory.
     pub fn new(path: impl AsRef<Path>, options: SqliteOptions) -> Self {
         Self {
             file: DatabaseFile::new(path.as_ref(), database_file::network_file_system),
@@ -80,8 +77,8 @@ impl SqliteStore {
         }
     }
 
-    /// How many callers of [`Commit::commit`](crate::Commit::commit) lead a batch, or wait for one
-    /// that takes their submission. For those who watch a store, and for tests.
+    /// Returns how many callers of [`StoreWriter::commit`](crate::StoreWriter::commit) lead a batch
+    /// or wait to join one. For monitoring and tests.
     pub fn queued_callers(&self) -> usize {
         self.group.queued_callers()
     }

@@ -1,4 +1,4 @@
-//! Reading: each call takes a connection of its own and reads in one snapshot.
+//! Reads: each call takes a connection from the pool and reads in one snapshot.
 
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::id::NotAnId;
@@ -18,10 +18,9 @@ use super::statements as sql;
 use super::tail::select_latest_cursor;
 use crate::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreError, StoreReader};
 
-/// Behind every id: they are made of digits and upper-case letters.
+/// Sorts after every id: ids consist of digits and upper-case letters.
 const AFTER_EVERY_ID: &str = "~";
 
-/// Largest page.
 const MAX_PAGE_SIZE: usize = 1000;
 
 impl StoreReader for SqliteStore {
@@ -68,7 +67,7 @@ impl StoreReader for SqliteStore {
         after: Option<DuePlan>,
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError> {
-        self.query_due_plans(sql::DUE, phase, after, limit)
+        self.query_due_plans(sql::DUE_PLANS, phase, after, limit)
     }
 
     fn list_claimable_plans(
@@ -77,14 +76,14 @@ impl StoreReader for SqliteStore {
         after: Option<DuePlan>,
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError> {
-        self.query_due_plans(sql::CLAIMABLE, phase, after, limit)
+        self.query_due_plans(sql::CLAIMABLE_PLANS, phase, after, limit)
     }
 
     fn read_due_queues(&self, limit: usize) -> Result<DueQueues, StoreError> {
         let now = self.options.clock.now();
         self.read_snapshot_or(DueQueues::EMPTY, |connection| {
             let due = DueQueues::PHASE_ORDER.map(|phase| {
-                let due = select_due_plans(connection, sql::DUE, now, phase, None, limit);
+                let due = select_due_plans(connection, sql::DUE_PLANS, now, phase, None, limit);
                 due.map(|due| (phase, due))
             });
             Ok(DueQueues {
@@ -99,7 +98,7 @@ impl StoreReader for SqliteStore {
         self.read_snapshot_or(Vec::new(), |connection| {
             select_plan_ids(
                 connection,
-                sql::EXPIRED,
+                sql::EXPIRED_LEASES,
                 params![now, clamp_page_size(limit)],
             )
         })
@@ -222,7 +221,7 @@ impl SqliteStore {
         })
     }
 
-    /// Reads in one snapshot. A store that does not exist yet, or was never written to, is `empty`.
+    /// Reads in one snapshot. Returns `empty` if the store does not exist or was never written.
     pub(super) fn read_snapshot_or<T>(
         &self,
         empty: T,
@@ -252,7 +251,6 @@ impl SqliteStore {
     }
 }
 
-/// Pages are bounded whatever is asked for.
 pub(super) fn clamp_page_size(limit: usize) -> usize {
     limit.clamp(1, MAX_PAGE_SIZE)
 }
@@ -296,7 +294,7 @@ fn select_plan_row(connection: &Connection, id: PlanId) -> Result<Option<PlanRow
     })
 }
 
-/// The ids of a page, newest first, by the index that fits what is asked for.
+/// Returns the ids of a page, newest first, using the index that fits the filter.
 fn select_plan_id_page(
     connection: &Connection,
     filter: &PlanFilter,
@@ -331,8 +329,8 @@ fn select_plan_id_page(
     if phase.is_none() && state.is_none() {
         return select_plan_ids(connection, sql::PLAN_IDS, params![before, limit]);
     }
-    // The index is ordered within one phase and state. Where only one of the two is given, a page
-    // of each that fits is read, and the newest of all are the page.
+    // The index is sorted within one phase and state. If only one of them is given, this reads a
+    // page of each combination and keeps the newest.
     let mut found = Vec::new();
     for each_phase in Phase::ALL.iter().map(|each| each.as_str()) {
         for each_state in StateName::ALL.iter().map(|each| each.as_str()) {

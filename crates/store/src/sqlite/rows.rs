@@ -1,4 +1,4 @@
-//! Rows ↔ domain: what is read for a decision, what a decision writes.
+//! Maps rows to domain types: reads the facts of a decision and writes the decision.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::event_codec::encode_event;
 use crate::plan_columns::PlanColumns;
 use crate::{ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess};
 
-/// The answer that was committed under a key, with the digest of the arguments it was given.
+/// Returns the receipt committed under a key, with the digest of its arguments.
 pub(super) fn select_earlier_answer(
     connection: &Connection,
     key: &IdempotencyKey,
@@ -41,7 +41,7 @@ pub(super) fn select_earlier_answer(
     )
 }
 
-/// The rows a decision needs, and the hash of the plan's last event.
+/// Reads the rows a decision needs, and the hash of the plan's last event.
 pub(super) fn read_facts(
     connection: &Connection,
     reads: &ReadSet,
@@ -85,7 +85,7 @@ fn select_plan_with_lease(
     })
 }
 
-/// A lease from its three columns, the first of which is at `first`; none if they are null.
+/// Decodes a lease from three columns starting at `first`; `None` if they are null.
 pub(super) fn decode_lease(
     plan_id: PlanId,
     row: &rusqlite::Row<'_>,
@@ -102,7 +102,6 @@ pub(super) fn decode_lease(
     }))
 }
 
-/// An action.
 pub(super) fn select_action(
     connection: &Connection,
     name: &QualifiedName,
@@ -112,7 +111,6 @@ pub(super) fn select_action(
     })
 }
 
-/// A project.
 pub(super) fn select_project(
     connection: &Connection,
     name: &QualifiedName,
@@ -122,7 +120,6 @@ pub(super) fn select_project(
     })
 }
 
-/// What a plan used and what is set aside for it, beside all plans together.
 pub(super) fn select_ledger(
     connection: &Connection,
     plan_id: PlanId,
@@ -145,7 +142,7 @@ pub(super) fn select_ledger(
     })
 }
 
-/// Adds the projects that are asked for, by name, and the living plans of those that may be changed.
+/// Adds the requested projects sorted by name, and the unfinished plans of those read exclusively.
 fn read_projects(
     connection: &Connection,
     reads: &ProjectReads,
@@ -191,7 +188,7 @@ fn add_live_plans(
     Ok(())
 }
 
-/// Adds the rules of a scope and its revision; nothing if nobody wrote to it.
+/// Adds a scope's rules and revision; nothing if the scope was never written.
 pub(super) fn add_scope_rules(
     connection: &Connection,
     scope: &RuleScope,
@@ -213,7 +210,7 @@ pub(super) fn add_scope_rules(
     Ok(())
 }
 
-/// Puts rules into the order in which every store gives them.
+/// Sorts rules in the order all stores use.
 pub(super) fn sort_rules(book: &mut RuleBook) {
     let order = |rule: &Rule| (rule.scope.clone(), rule.draft.name.clone());
     book.rules.sort_by_cached_key(order);
@@ -246,7 +243,7 @@ fn read_changesets(
     Ok(())
 }
 
-/// The entries of a changeset, by path.
+/// Returns the entries of a changeset sorted by path.
 pub(super) fn select_entries(
     connection: &Connection,
     changeset_id: ChangesetId,
@@ -294,7 +291,7 @@ pub(super) fn write_decision(
     Ok(())
 }
 
-/// Inserts or updates the plan's row, then its events: they refer to the row.
+/// Inserts or updates the plan's row, then its events, which refer to the row.
 fn write_plan(
     connection: &Connection,
     change: &PlanChange,
@@ -311,9 +308,7 @@ fn write_plan(
         None => select_first(connection, sql::PLAN_HEAD, [&id], |row| {
             decode_digest(row.get_ref(0)?)
         })?
-        .ok_or_else(|| {
-            SqliteError::Database(format!("plan {} is not there to change", change.plan.id))
-        })?,
+        .ok_or_else(|| SqliteError::Database(format!("plan {} does not exist", change.plan.id)))?,
     };
     let mut head = previous;
     let encoded: Vec<_> = change
@@ -382,7 +377,7 @@ fn write_plan_row(
             columns.body,
         ])?;
     if changed == 1 {
-        // The projects of a plan never change; that it ends does, once.
+        // A plan's projects never change; only its end is recorded.
         if !columns.live && !columns.projects.is_empty() {
             connection
                 .prepare_cached(sql::END_PLAN_PROJECTS)?
@@ -390,9 +385,9 @@ fn write_plan_row(
         }
         return Ok(());
     }
-    // The decision was made on this very row, in this transaction.
+    // Cannot happen in a correct program: the decision read this row in the same transaction.
     Err(SqliteError::Database(format!(
-        "plan {} was decided at version {previous_version}, which is not what is stored",
+        "plan {} was decided at version {previous_version}, but another version is stored",
         plan.id
     )))
 }
@@ -452,7 +447,7 @@ fn write_row(connection: &Connection, row: &RowWrite) -> Result<(), SqliteError>
         ),
         RowWrite::PutVerdict(verdict) => {
             let plan = verdict.plan.to_string();
-            // A column to find it by, not the plan: what its next event writes takes it back.
+            // Only an index column, not the plan itself; the next event overwrites it.
             let version = i64::try_from(verdict.version.0).unwrap_or(i64::MAX);
             execute(sql::MARK_BLOCKED, params![plan, version])?;
             execute(sql::PUT_VERDICT, params![plan, encode_json(verdict)])
@@ -504,8 +499,8 @@ fn write_changeset(connection: &Connection, changeset: &Changeset) -> Result<(),
     Ok(())
 }
 
-/// Writes that a command was committed, and its answer under its key. A gate that did not open must
-/// be judged again, so that answer is not kept.
+/// Records the command and its receipt under its key. Does not keep a blocked gate's receipt,
+/// because a retry must evaluate the gate again.
 pub(super) fn write_command(
     connection: &Connection,
     command_id: CommandId,
@@ -530,7 +525,7 @@ pub(super) fn write_command(
     Ok(())
 }
 
-/// Is this answer given again under its key?
+/// Checks whether this receipt is returned again for the same key.
 pub(super) fn is_kept_under_key(receipt: &CommandReceipt) -> bool {
     match receipt.outcome {
         ReceiptOutcome::Done | ReceiptOutcome::AlreadyDone => true,
@@ -538,7 +533,6 @@ pub(super) fn is_kept_under_key(receipt: &CommandReceipt) -> bool {
     }
 }
 
-/// The first row of a statement, decoded.
 pub(super) fn select_first<T>(
     connection: &Connection,
     statement: &str,
@@ -550,7 +544,6 @@ pub(super) fn select_first<T>(
     rows.next()?.map(decode).transpose()
 }
 
-/// All rows of a statement, decoded.
 pub(super) fn select_all<T>(
     connection: &Connection,
     statement: &str,
@@ -566,12 +559,11 @@ pub(super) fn select_all<T>(
     Ok(decoded)
 }
 
-/// A value from its JSON, without copying the text first.
+/// Decodes a value from JSON without copying the text.
 pub(super) fn decode_json<T: DeserializeOwned>(value: ValueRef<'_>) -> Result<T, SqliteError> {
     serde_json::from_str(value.as_str()?).map_err(|error| SqliteError::Corrupt(error.to_string()))
 }
 
-/// A digest from its bytes.
 pub(super) fn decode_digest(value: ValueRef<'_>) -> Result<Digest, SqliteError> {
     Digest::from_bytes(value.as_blob()?)
         .ok_or_else(|| SqliteError::Corrupt("a hash is not 32 bytes long".to_owned()))

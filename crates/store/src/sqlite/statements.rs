@@ -1,11 +1,10 @@
-//! Every SQL statement of this backend, by name. A test prepares each of them on a migrated
-//! database, and looks at how those that must be bounded by an index are carried out.
+//! Every SQL statement of this backend, by name. A test prepares each one on a migrated database
+//! and checks the query plans of those that must use an index.
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $sql:expr;)*) => {
         $($(#[$doc])* pub(super) const $name: &str = $sql;)*
 
-        /// All of them, with their names.
         #[cfg(test)]
         pub(super) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
     };
@@ -18,13 +17,13 @@ statements! {
     COMMIT = "COMMIT";
     ROLLBACK = "ROLLBACK";
 
-    // What the file is.
+    // File identity and schema.
     APPLICATION_ID = "PRAGMA application_id";
     SCHEMA_VERSION = "PRAGMA user_version";
     DATA_VERSION = "PRAGMA data_version";
-    OBJECTS = "SELECT count(*) FROM sqlite_schema";
+    SCHEMA_OBJECT_COUNT = "SELECT count(*) FROM sqlite_schema";
 
-    // What a decision is made on.
+    // Facts for a decision.
     COMMAND_BY_KEY =
         "SELECT fingerprint, receipt FROM commands WHERE key_scope = ?1 AND key = ?2";
     PLAN_WITH_LEASE =
@@ -50,12 +49,12 @@ statements! {
     ACCOUNT = "SELECT body FROM accounts WHERE name = ?1";
     RESERVATIONS = "SELECT body FROM reservations WHERE plan_id = ?1 ORDER BY epoch";
 
-    // What a decision writes.
+    // Writes of a decision.
     INSERT_PLAN =
         "INSERT INTO plans
          (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    /// The id and the action of a plan never change; left alone, their indexes are not touched.
+    /// Leaves the id and the action alone: they never change, so their indexes are not touched.
     UPDATE_PLAN =
         "UPDATE plans SET version = ?3, phase = ?4, state = ?5, needs_person = ?6, due_at = ?7,
          head = ?8, body = ?9 WHERE plan_id = ?1 AND version = ?2";
@@ -112,12 +111,12 @@ statements! {
         "INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt)
          VALUES (?1, 1, ?2, ?3, ?4, ?5)";
 
-    // Settling what became of a commit.
+    // Resolution of a commit in doubt.
     INSERT_ABORTED = "INSERT INTO commands (command_id, committed) VALUES (?1, 0)";
-    COMMAND_FATE = "SELECT committed FROM commands WHERE command_id = ?1";
-    FORGET_ABORTED = "DELETE FROM commands WHERE command_id = ?1 AND committed = 0";
+    COMMAND_STATUS = "SELECT committed FROM commands WHERE command_id = ?1";
+    DELETE_ABORTED = "DELETE FROM commands WHERE command_id = ?1 AND committed = 0";
 
-    // Reading.
+    // Reads.
     PLAN_ROW =
         "SELECT p.body, p.head, l.owner, l.epoch, l.expires_at, v.body
          FROM plans p
@@ -139,7 +138,7 @@ statements! {
          AND (?2 IS NULL OR action = ?2) AND (?3 IS NULL OR phase = ?3)
          AND (?4 IS NULL OR state = ?4)
          ORDER BY plan_id DESC LIMIT ?5";
-    /// The cross join keeps the order in which the tables are looked at.
+    /// The cross join fixes the order in which the tables are scanned.
     PLAN_IDS_BY_PROJECT =
         "SELECT u.plan_id FROM plan_projects u CROSS JOIN plans p ON p.plan_id = u.plan_id
          WHERE u.project = ?1 AND u.plan_id < ?2
@@ -151,15 +150,15 @@ statements! {
     PLAN_IDS_BY_END =
         "SELECT plan_id FROM plans INDEXED BY plans_reversed
          WHERE id_reversed >= ?1 AND id_reversed < ?2 ORDER BY id_reversed LIMIT ?3";
-    DUE =
+    DUE_PLANS =
         "SELECT due_at, plan_id FROM plans INDEXED BY plans_due
          WHERE phase = ?1 AND due_at <= ?2 AND (due_at, plan_id) > (?3, ?4)
          ORDER BY due_at, plan_id LIMIT ?5";
-    CLAIMABLE =
+    CLAIMABLE_PLANS =
         "SELECT due_at, plan_id FROM plans INDEXED BY plans_due
          WHERE phase = ?1 AND due_at <= ?2 AND (due_at, plan_id) > (?3, ?4) AND state = 'queued'
          ORDER BY due_at, plan_id LIMIT ?5";
-    EXPIRED =
+    EXPIRED_LEASES =
         "SELECT plan_id FROM leases INDEXED BY leases_expiry
          WHERE expires_at <= ?1 ORDER BY expires_at, plan_id LIMIT ?2";
     EVIDENCE = "SELECT body FROM evidence WHERE plan_id = ?1 AND entry = ?2";
@@ -171,7 +170,7 @@ statements! {
         "SELECT body FROM changesets INDEXED BY changesets_of_plan
          WHERE plan_id = ?1 ORDER BY changeset_id";
 
-    // The log.
+    // The event log.
     PLAN_EVENTS =
         "SELECT body, texts, hash FROM events WHERE plan_id = ?1 AND version > ?2
          ORDER BY version LIMIT ?3";
@@ -180,11 +179,11 @@ statements! {
          ORDER BY position LIMIT ?2";
     LATEST_POSITION = "SELECT coalesce(max(position), 0) FROM events";
 
-    // Upkeep.
+    // Maintenance.
     TRUNCATE_WAL = "PRAGMA wal_checkpoint(TRUNCATE)";
-    INTEGRITY = "PRAGMA integrity_check(100)";
-    /// Plans that cannot be found by their projects: the rows are not those of the encoded plan.
-    MISPLACED =
+    INTEGRITY_CHECK = "PRAGMA integrity_check(100)";
+    /// Plans whose project rows differ from the encoded plan.
+    WRONG_PROJECT_ROWS =
         "SELECT p.plan_id FROM plans p
          WHERE json_valid(p.body) AND ((SELECT count(*) FROM plan_projects u WHERE u.plan_id = p.plan_id)
             <> (SELECT count(DISTINCT value ->> 'project') FROM json_each(p.body, '$.resources'))
@@ -194,7 +193,7 @@ statements! {
                      OR u.project NOT IN
                         (SELECT value ->> 'project' FROM json_each(p.body, '$.resources')))))
          LIMIT 100";
-    DANGLING = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 100";
+    FOREIGN_KEY_VIOLATIONS = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 100";
 }
 
 #[cfg(test)]
@@ -220,21 +219,21 @@ mod tests {
         assert!(ALL.len() > 40);
     }
 
-    /// Pages, claims and single rows are found by an index, already in order: no statement walks a
-    /// table or sorts. Only those that are asked for everything may.
+    /// Pages, claims and single rows come from an index in order: no scan, no sort. Only statements
+    /// that read everything are exempt.
     #[test]
-    fn no_statement_walks_a_table_or_sorts() {
+    fn no_statement_scans_a_table_or_sorts() {
         let connection = open_migrated();
-        let everything = [
-            "OBJECTS",
+        let full_scans = [
+            "SCHEMA_OBJECT_COUNT",
             "ALL_SCOPE_REVISIONS",
             "ALL_RULES",
             "LATEST_POSITION",
-            "DANGLING",
-            "MISPLACED",
+            "FOREIGN_KEY_VIOLATIONS",
+            "WRONG_PROJECT_ROWS",
         ];
         for (name, sql) in ALL {
-            if everything.contains(name) || sql.starts_with("PRAGMA") {
+            if full_scans.contains(name) || sql.starts_with("PRAGMA") {
                 continue;
             }
             let mut explain = connection

@@ -1,5 +1,5 @@
-//! Tailing the log. Commits are one after the other, so positions are handed out in the order in
-//! which they become visible and nothing appears behind a cursor.
+//! Reads the event log. Commits are serial, so positions are assigned in the order in which they
+//! become visible, and nothing appears before a cursor.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::event_codec::decode_event;
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{Cursor, EventLog, EventPage, StoreError, StoredEvent};
 
-/// How often commits of other processes are looked for while waiting.
+/// How often a waiter checks for commits of other processes.
 pub(super) const COMMIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl EventLog for SqliteStore {
@@ -25,7 +25,7 @@ impl EventLog for SqliteStore {
         after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        // No event has a version beyond the database's integers.
+        // Versions never exceed the database's integers.
         let after = i64::try_from(after.0).unwrap_or(i64::MAX);
         self.read_snapshot_or(Vec::new(), |connection| {
             select_all(
@@ -59,7 +59,7 @@ impl EventLog for SqliteStore {
     }
 
     fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
-        // A timeout beyond all clocks is none.
+        // A timeout beyond the clock's range means no deadline.
         let deadline = Instant::now().checked_add(timeout);
         let seen_count = self.commit_counter.commit_count();
         let mut watch = FileWatch::begin(self)
@@ -87,7 +87,7 @@ impl EventLog for SqliteStore {
     }
 }
 
-/// How often this store committed something; wakes those who wait for more.
+/// Counts this store's commits and wakes waiting threads.
 #[derive(Default)]
 pub(super) struct CommitCounter {
     state: Mutex<CommitCounterState>,
@@ -101,7 +101,7 @@ struct CommitCounterState {
 }
 
 impl CommitCounter {
-    /// Something was committed. Asks the system to wake somebody only if somebody waits.
+    /// Counts a commit. Makes the system call to wake threads only if one waits.
     pub(super) fn record_commit(&self) {
         let mut state = lock(&self.state);
         state.count += 1;
@@ -114,7 +114,7 @@ impl CommitCounter {
         lock(&self.state).count
     }
 
-    /// Waits for more commits than these. False if there were none in time.
+    /// Waits until the count exceeds `seen_count`. Returns `false` after the timeout.
     fn wait_for_more(&self, seen_count: u64, timeout: Duration) -> bool {
         let mut state = lock(&self.state);
         if state.count == seen_count {
@@ -127,8 +127,8 @@ impl CommitCounter {
     }
 }
 
-/// What a reader saw of the file when the wait began; `None` if there was no file. The database
-/// counts the commits of others per connection, so the same one must look each time.
+/// The state of the file when the wait began; `None` if there was no file. SQLite's `data_version`
+/// is per connection, so the same connection must check each time.
 struct FileWatch(Option<(ReadConnection, i64)>);
 
 impl FileWatch {
@@ -151,7 +151,6 @@ impl FileWatch {
     }
 }
 
-/// Where the log ends.
 pub(super) fn select_latest_cursor(connection: &Connection) -> Result<Cursor, SqliteError> {
     let position = select_first(connection, sql::LATEST_POSITION, [], |row| Ok(row.get(0)?))?;
     Ok(position.map_or(Cursor::START, cursor_at))
@@ -164,7 +163,7 @@ fn cursor_at(position: i64) -> Cursor {
     }
 }
 
-/// An event from its three columns, the first of which is at `first`.
+/// Decodes an event from three columns starting at `first`.
 fn decode_event_row(
     row: &rusqlite::Row<'_>,
     first: usize,
@@ -184,16 +183,16 @@ fn decode_event_row(
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failing test may be blunt")]
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
     use super::*;
     use crate::sqlite::tests::add_rule;
     use crate::{SqliteOptions, StoreMaintenance};
 
-    /// Longer than any of these tests may take.
+    /// Longer than any of these tests takes.
     const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// Does something while somebody waits, and says whether that ended the waiting.
+    /// Runs `something` during a wait and returns whether the wait ended because of it.
     fn ends_wait(waiter: &SqliteStore, something: impl FnOnce()) -> bool {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
@@ -209,10 +208,9 @@ mod tests {
         })
     }
 
-    /// Nobody looks for the commits of others here: what ends the waiting is that this store says
-    /// so itself.
+    /// The poll interval cannot end this wait in time, so the store's own signal must.
     #[test]
-    fn a_commit_of_this_store_ends_the_waiting_at_once() {
+    fn a_commit_of_this_store_ends_the_wait_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planwright.db");
         let store = SqliteStore {
@@ -223,9 +221,9 @@ mod tests {
         assert!(ends_wait(&store, || drop(add_rule(&store, 2).unwrap())));
     }
 
-    /// And nobody says so here: it is found by looking.
+    /// The other store sends no signal, so polling must find the commit.
     #[test]
-    fn a_commit_of_another_store_and_another_file_are_found_by_looking() {
+    fn polling_finds_commits_of_another_store_and_a_replaced_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planwright.db");
         let [here, there] = [(); 2].map(|()| SqliteStore::new(&path, SqliteOptions::default()));

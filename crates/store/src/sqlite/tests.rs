@@ -1,6 +1,6 @@
-//! What needs a look inside: other migrations than ours, another file system, a full disk.
+//! Tests that need private access: other migrations, another file system, a full disk.
 
-#![allow(clippy::unwrap_used, reason = "a failing test may be blunt")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,6 @@ use crate::{
     CommitError, CommitOutcome, ReadSet, StoreError, StoreMaintenance, StoreReader, StoreWriter,
 };
 
-/// The schema of this program.
 const SUPPORTED_VERSION: u32 = MIGRATIONS.len() as u32;
 
 const NEXT_MIGRATIONS: &[SchemaMigration] = &with_next_migration(
@@ -28,7 +27,7 @@ const BROKEN_MIGRATIONS: &[SchemaMigration] = &with_next_migration(
     "CREATE TABLE next (x INTEGER) STRICT; DROP TABLE nothing;",
 );
 
-/// The migrations of a program after this one.
+/// Returns the migrations of a program one schema version newer.
 const fn with_next_migration(
     title: &'static str,
     sql: &'static str,
@@ -50,7 +49,7 @@ fn open_store(path: &Path, migrations: &'static [SchemaMigration]) -> SqliteStor
     }
 }
 
-/// Commits a rule: the smallest thing there is.
+/// Commits one rule, the smallest possible write.
 pub(super) fn add_rule(store: &SqliteStore, number: u64) -> Result<CommitOutcome, CommitError> {
     add_rule_with_source(store, number, "true")
 }
@@ -105,7 +104,7 @@ fn count_rules(store: &SqliteStore) -> usize {
 }
 
 #[test]
-fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
+fn readers_report_an_older_schema_and_the_first_write_migrates_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     let old = open_store(&path, MIGRATIONS);
@@ -131,12 +130,12 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
         (2, Some(SUPPORTED_VERSION + 1))
     );
 
-    // The copy is what it was before, and can be read by the old program.
+    // The copy has the old schema, and an old program can read it.
     let copy = format!("planwright.db.before-schema-{}", SUPPORTED_VERSION + 1);
     let copy = directory.path().join(copy);
     assert_eq!(count_rules(&open_store(&copy, MIGRATIONS)), 1);
 
-    // An old worker that has the file open stops.
+    // An old worker that has the file open is refused.
     let error = add_rule(&old, 3).unwrap_err();
     assert!(
         matches!(
@@ -157,7 +156,7 @@ fn an_older_schema_is_told_to_readers_and_migrated_by_the_first_write() {
 }
 
 #[test]
-fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
+fn migrating_the_first_schema_keeps_data_and_adds_projects() {
     const FIRST: &[SchemaMigration] = MIGRATIONS.split_at(1).0;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
@@ -174,7 +173,7 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
 }
 
 #[test]
-fn migrating_on_demand_says_from_where_to_where() {
+fn migrating_returns_the_versions_before_and_after() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     assert_eq!(
@@ -206,7 +205,7 @@ fn a_migration_that_fails_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn a_network_file_system_is_refused_before_anything_is_made() {
+fn a_network_file_system_is_refused_before_anything_is_created() {
     fn remote(_: &Path) -> io::Result<Option<&'static str>> {
         Ok(Some("NFS"))
     }
@@ -227,17 +226,17 @@ fn a_network_file_system_is_refused_before_anything_is_made() {
     assert_eq!(
         count_rules(&on_network()),
         0,
-        "what is absent reads as empty"
+        "an absent store reads as empty"
     );
     assert!(!path.parent().unwrap().exists());
-    // A file that is there already is not even read.
+    // An existing file is not even read.
     add_rule(&open_store(&path, MIGRATIONS), 1).unwrap();
     let refused = on_network().read_rules(&[]).unwrap_err();
     assert!(matches!(refused, StoreError::NetworkFileSystem { .. }));
 }
 
 #[test]
-fn a_full_disk_is_said_as_such_and_leaves_everything_as_it_was() {
+fn a_full_disk_is_reported_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     let store = open_store(&path, MIGRATIONS);
@@ -257,7 +256,7 @@ fn a_full_disk_is_said_as_such_and_leaves_everything_as_it_was() {
         "{full:?}"
     );
     assert_eq!(count_rules(&store), 1);
-    // What still fits goes through.
+    // A write that fits still succeeds.
     add_rule(&store, 3).unwrap();
     limit(100_000);
     add_rule_with_source(&store, 2, &long).unwrap();
@@ -266,19 +265,19 @@ fn a_full_disk_is_said_as_such_and_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
+fn a_foreign_lock_holder_is_reported_as_busy() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
-    let impatient = || {
+    let shorten_busy_timeout = || {
         let mut turn = store.take_write_turn();
         let connection = turn.connection(&store).unwrap();
         connection
             .busy_timeout(std::time::Duration::from_millis(50))
             .unwrap();
     };
-    impatient();
+    shorten_busy_timeout();
     let foreign = rusqlite::Connection::open(&path).unwrap();
     foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
     let busy = add_rule(&store, 2).unwrap_err();
@@ -290,10 +289,10 @@ fn a_foreign_program_that_keeps_the_lock_is_said_to_be_in_the_way() {
     add_rule(&store, 2).unwrap();
 }
 
-/// Everybody waits while the log is emptied, so readers are not waited for as the lock is; and that
-/// is waited for as ever afterwards.
+/// Truncating the log blocks all writers, so it waits for readers only briefly. The busy timeout
+/// for other statements stays the same.
 #[test]
-fn emptying_the_log_is_given_up_soon_and_changes_no_other_patience() {
+fn truncating_the_log_gives_up_soon_and_keeps_the_busy_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     let store = open_store(&path, MIGRATIONS);
@@ -308,40 +307,40 @@ fn emptying_the_log_is_given_up_soon_and_changes_no_other_patience() {
     let began = std::time::Instant::now();
     turn.try_truncate_wal();
     assert!(began.elapsed() < connection::BUSY_TIMEOUT / 2);
-    let patience: u64 = turn
+    let busy_millis: u64 = turn
         .connection(&store)
         .unwrap()
         .pragma_query_value(None, "busy_timeout", |row| row.get(0))
         .unwrap();
-    assert_eq!(Duration::from_millis(patience), connection::BUSY_TIMEOUT);
+    assert_eq!(Duration::from_millis(busy_millis), connection::BUSY_TIMEOUT);
 }
 
-/// COMMIT itself fails because of one member (here by a constraint that is checked only then). The
-/// batch is settled as aborted, and the others get through on their own.
+/// COMMIT fails because of one member: a deferred constraint. The batch is resolved as aborted, and
+/// the other members succeed on their own.
 #[test]
-fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
+fn a_failed_commit_is_resolved_and_each_member_is_decided_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("planwright.db");
     let store = open_store(&path, MIGRATIONS);
     add_rule(&store, 1).unwrap();
-    let saboteur = rusqlite::Connection::open(&path).unwrap();
-    saboteur
+    let direct = rusqlite::Connection::open(&path).unwrap();
+    direct
         .execute_batch(
             "CREATE TABLE trap (x TEXT REFERENCES plans (plan_id) DEFERRABLE INITIALLY DEFERRED);
              CREATE TRIGGER set_trap AFTER INSERT ON rules WHEN NEW.name IN ('rule-13', 'rule-14')
              BEGIN INSERT INTO trap VALUES ('nobody'); END;",
         )
         .unwrap();
-    // The one that is to blame first, so that the batch is settled under its id; then under the id
-    // of one that gets through.
-    let trapped = [13, 14];
+    // The failing member comes first, so that the batch is resolved under its id; then under the id
+    // of a member that succeeds.
+    let failing = [13, 14];
     for batch in [[13, 2, 3], [4, 14, 5]] {
         let (store, turn) = (&store, store.take_write_turn());
         std::thread::scope(|scope| {
             let mut callers = Vec::new();
             for number in batch {
                 callers.push((number, scope.spawn(move || add_rule(store, number))));
-                // In this order.
+                // Start the callers in this order.
                 while store.queued_callers() < callers.len() {
                     std::thread::yield_now();
                 }
@@ -349,9 +348,9 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
             drop(turn);
             for (number, caller) in callers {
                 match caller.join().unwrap() {
-                    Ok(_) => assert!(!trapped.contains(&number), "{number}"),
+                    Ok(_) => assert!(!failing.contains(&number), "{number}"),
                     Err(CommitError::Failed(StoreError::Database { .. })) => {
-                        assert!(trapped.contains(&number), "{number}");
+                        assert!(failing.contains(&number), "{number}");
                     }
                     Err(other) => panic!("{other:?}"),
                 }
@@ -359,14 +358,14 @@ fn a_commit_that_fails_is_settled_and_each_member_is_decided_again() {
         });
     }
     assert_eq!(count_rules(&store), 5);
-    let fates = "SELECT sum(committed), count(*) FROM commands";
-    let fates: (i64, i64) = saboteur
-        .query_row(fates, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    let outcomes = "SELECT sum(committed), count(*) FROM commands";
+    let outcomes: (i64, i64) = direct
+        .query_row(outcomes, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();
     assert_eq!(
-        fates,
+        outcomes,
         (5, 7),
-        "those that failed are known to have been aborted, and only those"
+        "only the failed submissions are recorded as aborted"
     );
 }
 
@@ -388,7 +387,8 @@ fn a_panic_outside_of_a_decision_leaves_the_store_usable() {
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| add_rule(&store, 2)));
     assert!(panicked.is_err());
     BROKEN_CLOCK.store(false, Ordering::SeqCst);
-    // Its transaction ended with it: others are not kept waiting for this store's next write.
+    // The panic ended the transaction, so other connections are not blocked until this store's next
+    // write.
     let other = rusqlite::Connection::open(directory.path().join("planwright.db")).unwrap();
     other.busy_timeout(std::time::Duration::ZERO).unwrap();
     other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
@@ -422,10 +422,10 @@ fn writing_is_durable_and_checked_and_reading_cannot_write() {
         .unwrap_err();
 }
 
-/// A join over a nullable side is planned by the values it is given unless that is turned off, and
-/// then every read of a plan would be parsed anew.
+/// SQLite plans a join with a nullable side by its parameter values unless QPSG is on. Without it,
+/// every read of a plan would be parsed again.
 #[test]
-fn no_statement_is_prepared_again_for_other_values() {
+fn no_statement_is_prepared_again_for_other_parameters() {
     let mut connection = rusqlite::Connection::open_in_memory().unwrap();
     connection::configure_writer(&connection).unwrap();
     migrate::run_migrations(&mut connection, MIGRATIONS).unwrap();
@@ -442,7 +442,7 @@ fn no_statement_is_prepared_again_for_other_values() {
                     .unwrap();
             }
             let mut rows = statement.raw_query();
-            // A text for a limit is refused; that it was prepared is enough.
+            // A text for a limit is refused; the test only needs the statement to be prepared.
             let _ = rows.next();
         }
         let statement = connection.prepare_cached(sql).unwrap();

@@ -1,21 +1,19 @@
-//! Turns between processes: who wants to write waits here, not in the database's busy loop.
+//! Queues writing processes, so that they do not spin in SQLite's busy loop.
 //!
-//! Two lock files beside the database. `-next` is held by the one that is next, `-turn` by the one
-//! whose turn it is. Everybody else waits in the kernel for `-next`, which serves waiters in the
-//! order in which they came, so a process that has just had its turn and wants another queues
-//! behind those that waited. A hand-over wakes one process for the turn and one to become the next;
-//! nobody polls.
+//! Two lock files lie beside the database. The next writer holds `-next`; the current writer holds
+//! `-turn`. All others wait in the kernel for `-next`, which serves them in order of arrival. A
+//! process that wants another turn therefore queues behind those that already wait. A hand-over
+//! wakes one process for `-turn` and one for `-next`; nobody polls.
 //!
 //! These are `flock` locks. They belong to an open file, not to a process, so two stores of one
-//! file in one process take turns as well; and the kernel drops them when their holder dies, so
-//! that a dead one is never waited for.
+//! file in one process also take turns. The kernel releases them when their holder dies.
 //!
-//! The wait is unbounded on purpose. A process that is stopped (not dead) during its turn holds the
-//! database's own lock too, and nothing may write then. Stopped waiters hold nobody up, except the
-//! one that is next.
+//! The wait is unbounded on purpose. A process that is stopped (not dead) during its turn also
+//! holds the database's lock, and nobody may write then. Other stopped processes block nobody,
+//! except the one that holds `-next`.
 //!
-//! Deliberately not here: safety. Without the turnstile the database would still be consistent; it
-//! would be unfair, and busy.
+//! This queue is not needed for safety. Without it the database stays consistent, but writers would
+//! starve and spin.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,17 +23,16 @@ use std::sync::Arc;
 
 use super::database_file::path_with_suffix;
 
-/// The two lock files of one database.
 pub(super) struct WriteQueue {
     next_lock: File,
     turn_lock: File,
 }
 
-/// A turn; ends when dropped.
+/// The right to write; released when dropped.
 pub(super) struct WriteQueueTurn(Arc<WriteQueue>);
 
 impl WriteQueue {
-    /// Opens the lock files, creating them where they are absent.
+    /// Opens the lock files and creates them if they are absent.
     pub(super) fn open(database: &Path) -> io::Result<Self> {
         Ok(Self {
             next_lock: open_lock_file(&path_with_suffix(database, "-next"))?,
@@ -43,10 +40,11 @@ impl WriteQueue {
         })
     }
 
-    /// Waits for our turn. `None` if somebody removed the lock file meanwhile: those who came later
-    /// queue elsewhere, and so must we. (Of `-next` alone it does no harm.)
+    /// Waits for our turn. Returns `None` if the `-turn` file was removed meanwhile: later
+    /// processes then queue on a new file, and so must we. Removing `-next` alone does no harm.
     pub(super) fn take_turn(self: &Arc<Self>) -> io::Result<Option<WriteQueueTurn>> {
         lock_file(&self.next_lock)?;
+        // Hold `-next` until the turn is ours, so that only one process waits for `-turn`.
         let turn = lock_file(&self.turn_lock).map(|()| WriteQueueTurn(Arc::clone(self)));
         self.next_lock.unlock()?;
         let turn = turn?;
@@ -57,8 +55,8 @@ impl WriteQueue {
 
 impl Drop for WriteQueueTurn {
     fn drop(&mut self) {
-        // Unlocking a file that we hold open and locked does not fail; if it did, the lock would
-        // last as long as the store.
+        // Unlocking an open, locked file does not fail. If it did, the lock would last as long as
+        // the store.
         let _ = self.0.turn_lock.unlock();
     }
 }
@@ -89,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_and_everybody_gets_there() {
+    fn turns_are_exclusive_and_nobody_starves() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("x.db");
         let inside = AtomicU64::new(0);
@@ -110,11 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_file_gives_up_its_turn() {
+    fn closing_the_file_releases_the_turn() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("x.db");
         let first = WriteQueue::open(&database).unwrap();
-        // As if its process had died: closed without unlocking.
+        // Closes without unlocking, as if the process had died.
         first.next_lock.lock().unwrap();
         first.turn_lock.lock().unwrap();
         drop(first);
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_lock_file_is_noticed() {
+    fn a_removed_lock_file_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("x.db");
         let queue = Arc::new(WriteQueue::open(&database).unwrap());

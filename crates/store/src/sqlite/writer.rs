@@ -1,7 +1,7 @@
-//! The one writing connection of a store, and the turn it is used in.
+//! The single write connection of a store and the turn to use it.
 //!
-//! Everything that changes the file happens in a turn: first the lock inside this process, then
-//! the turnstile between processes.
+//! Every change to the file happens in a turn: first the lock within this process, then the queue
+//! between processes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,17 +17,16 @@ use super::write_queue::{WriteQueue, WriteQueueTurn};
 use super::{SqliteStore, copy, create, migrate};
 use crate::sync::{MutexGuard, lock};
 
-/// A log longer than this is emptied by whoever notices. Automatic checkpoints copy its content
-/// into the file but can start it over only at a moment when nobody reads.
+/// A WAL longer than this is truncated. Automatic checkpoints copy it into the file, but can
+/// restart it only while nobody reads.
 pub(super) const WAL_TRUNCATE_THRESHOLD: u64 = 16 * 1024 * 1024;
 
-/// The length of the log is looked at in the first of so many turns.
+/// Checks the WAL's length every so many turns.
 const WAL_CHECK_INTERVAL: u64 = 16;
 
-/// How long readers are waited for to empty the log. Everybody waits for that meanwhile.
+/// How long a truncation waits for readers. All writers wait meanwhile.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// What is kept open between turns.
 #[derive(Default)]
 pub(super) struct SqliteWriter {
     queue: Option<Arc<WriteQueue>>,
@@ -39,19 +38,20 @@ struct OpenDatabase {
     identity: FileIdentity,
     wal_path: PathBuf,
     turn_count: u64,
-    /// How long the log was when it could not be emptied; 0 if it could.
+    /// The WAL's length when truncating failed; 0 after a success.
     untruncated_length: u64,
 }
 
-/// The right to write: nobody else in this process or another has it.
+/// The right to write, exclusive across threads and processes.
 pub(super) struct WriteTurn<'a> {
-    // In this order: the next in this process finds the turnstile free.
+    // Field order matters: the queue turn is dropped before the guard, so that the next thread
+    // finds the queue free.
     turn: Result<WriteQueueTurn, SqliteError>,
     writer: MutexGuard<'a, SqliteWriter>,
 }
 
 impl SqliteStore {
-    /// Waits for our turn. If there is none to be had, that is said when it is used.
+    /// Waits for our turn. A failure is reported when the turn is used.
     pub(super) fn take_write_turn(&self) -> WriteTurn<'_> {
         let mut writer = lock(&self.writer);
         let turn = self.take_queue_turn(&mut writer);
@@ -72,19 +72,19 @@ impl SqliteStore {
             if let Some(turn) = queue.take_turn()? {
                 return Ok(turn);
             }
-            // Removed, perhaps with everything else: begin anew.
+            // The lock file was removed, perhaps with the whole store: reopen everything.
             *writer = SqliteWriter::default();
         }
     }
 }
 
 impl WriteTurn<'_> {
-    /// The connection to the file that is at the place now, migrated.
+    /// Returns the connection to the file now at the path, migrated.
     pub(super) fn connection(&mut self, store: &SqliteStore) -> Result<&Connection, SqliteError> {
         self.open_database(store).map(|open| &open.connection)
     }
 
-    /// Opens and migrates the file. Returns the schema it had.
+    /// Opens and migrates the file. Returns the schema version before.
     pub(super) fn migrate_schema(&mut self, store: &SqliteStore) -> Result<u32, SqliteError> {
         if let Err(error) = &self.turn {
             return Err(error.clone());
@@ -100,7 +100,7 @@ impl WriteTurn<'_> {
             return Err(error.clone());
         }
         let found = store.file.find_identity()?;
-        // Another one if the file was replaced.
+        // A replaced file needs a new connection.
         let is_same_file = |open: &OpenDatabase| found == Some(open.identity);
         let open = match self.writer.database.take().filter(is_same_file) {
             Some(open) => open,
@@ -111,7 +111,7 @@ impl WriteTurn<'_> {
         Ok(open)
     }
 
-    /// Has the log grown so long that it should be emptied?
+    /// Checks whether the WAL is long enough to truncate.
     pub(super) fn needs_wal_truncation(&self) -> bool {
         let open = self.writer.database.as_ref().filter(|_| self.turn.is_ok());
         open.is_some_and(|open| {
@@ -120,27 +120,27 @@ impl WriteTurn<'_> {
             }
             let length = open.wal_length();
             let grown = length.saturating_sub(open.untruncated_length);
-            // A shorter log than the one that could not be emptied is another one.
+            // If it is shorter than when truncating failed, it has been restarted since.
             length >= WAL_TRUNCATE_THRESHOLD
                 && (grown >= WAL_TRUNCATE_THRESHOLD || length < open.untruncated_length)
         })
     }
 
-    /// Empties the log, unless somebody reads from it for too long. Then it is tried again once it
+    /// Truncates the WAL, unless a reader uses it for too long. Then it is tried again once the log
     /// has grown by as much again.
     pub(super) fn try_truncate_wal(&mut self) {
         let Some(open) = &mut self.writer.database else {
             return;
         };
-        // Whatever comes of it, the next batch is not worse off; a real failure will show there.
+        // The next batch does not depend on this; a real failure shows there.
         let _ = open.truncate_wal();
         open.untruncated_length = open.wal_length();
     }
 }
 
 impl Drop for WriteTurn<'_> {
-    /// A panic may have left a transaction open. Closing its connection ends it before the turn
-    /// does: the next would find the database locked.
+    /// Closes the connection after a panic that left a transaction open. Otherwise the next turn
+    /// would find the database locked.
     fn drop(&mut self) {
         let open = self.writer.database.as_ref();
         if open.is_some_and(|open| !open.connection.is_autocommit()) {
@@ -150,9 +150,8 @@ impl Drop for WriteTurn<'_> {
 }
 
 impl OpenDatabase {
-    /// Opens the file, creating it if it is absent, and brings its schema up to ours. A file that
-    /// held anything is copied first. In turn: the switch to WAL and migrations need the file for
-    /// themselves.
+    /// Opens or creates the file and migrates its schema, after a backup if it holds data. The
+    /// caller must hold the write turn: the switch to WAL and migrations need exclusive access.
     fn new(store: &SqliteStore) -> Result<(Self, u32), SqliteError> {
         store.file.refuse_network_file_system()?;
         let vacant = store.file.is_absent_or_empty();
@@ -160,7 +159,7 @@ impl OpenDatabase {
             create::create_database(&store.file, store.migrations)?;
         }
         let mut connection = connection::open_writer(&store.file)?;
-        // Before anything is changed: somebody else's file stays as it is.
+        // Check before changing anything: a foreign file stays untouched.
         let found = connection::read_in_snapshot(&connection, migrate::read_schema_version)?;
         let known = store.supported_schema_version();
         if let Some(found) = found.filter(|found| *found > known) {
@@ -180,7 +179,7 @@ impl OpenDatabase {
         };
         let Some(identity) = store.file.find_identity()? else {
             return Err(SqliteError::Unusable(
-                "it was removed while it was opened".into(),
+                "it was removed while it was being opened".into(),
             ));
         };
         let real_path = store.file.path().canonicalize()?;

@@ -1,4 +1,4 @@
-//! G3 on the wire: the connection to PostgreSQL is cut at the worst moments.
+//! G3: tests that cut the connection to PostgreSQL around COMMIT.
 
 use std::sync::Arc;
 
@@ -8,98 +8,100 @@ use store::{CommitError, Store};
 use testkit::proxy::{CutAftermath, CutMoment};
 use testkit::{CuttingProxy, PostgresDatabase, StoreDump, TestClient, TestIds, samples};
 
-/// COMMIT as it goes over the wire: its length, then its text. The answer to it holds the same bytes.
+/// COMMIT on the wire: length and text. The response contains the same bytes.
 const COMMIT: &[u8] = b"\0\0\0\x0bCOMMIT\0";
 
-/// A store at the far end of a wire that can be cut, and one next to the server that sees what is.
-struct Ends {
+/// A store behind a proxy, and a direct one that sees what was committed.
+struct ProxiedClient {
     proxy: CuttingProxy,
-    far: TestClient,
-    near: Arc<dyn Store>,
+    proxied: TestClient,
+    direct: Arc<dyn Store>,
     _database: PostgresDatabase,
 }
 
-impl Ends {
+impl ProxiedClient {
     fn new() -> Self {
         let database = PostgresDatabase::new();
         let (proxy, through) = CuttingProxy::for_url(&database.url());
         let open = |url: &str| PostgresStore::new(url, PostgresOptions::default()).unwrap();
         Self {
-            far: TestClient::new(Arc::new(open(&through)), Arc::new(TestIds::new(1))),
-            near: Arc::new(open(&database.url())),
+            proxied: TestClient::new(Arc::new(open(&through)), Arc::new(TestIds::new(1))),
+            direct: Arc::new(open(&database.url())),
             proxy,
             _database: database,
         }
     }
 
-    fn cut_the_next_commit(&self, moment: CutMoment, afterwards: CutAftermath) {
+    fn cut_next_commit(&self, moment: CutMoment, afterwards: CutAftermath) {
         self.proxy.cut_on_bytes(COMMIT, moment, afterwards);
     }
 }
 
 #[test]
-fn a_commit_that_never_arrived_has_not_happened_and_can_be_repeated() {
-    let ends = Ends::new();
-    let plan = ends.far.create_queued_plan("be cancelled");
-    let before = StoreDump::read_store(ends.near.as_ref());
+fn a_commit_that_never_arrived_has_failed_and_can_be_retried() {
+    let setup = ProxiedClient::new();
+    let plan = setup.proxied.create_queued_plan("be cancelled");
+    let before = StoreDump::read_store(setup.direct.as_ref());
     let cancel = || {
-        ends.far
+        setup
+            .proxied
             .build_submission(Some(plan), Command::Cancel { reason: None })
     };
     let submission = cancel();
-    ends.cut_the_next_commit(CutMoment::BeforeRequest, CutAftermath::Restored);
-    let answer = ends.far.store().commit(submission);
-    assert_eq!(ends.proxy.cut_count(), 1);
+    setup.cut_next_commit(CutMoment::BeforeRequest, CutAftermath::Restored);
+    let answer = setup.proxied.store().commit(submission);
+    assert_eq!(setup.proxy.cut_count(), 1);
     assert!(matches!(answer, Err(CommitError::Failed(_))), "{answer:?}");
-    StoreDump::read_store(ends.near.as_ref())
+    StoreDump::read_store(setup.direct.as_ref())
         .assert_same(&before, "after a commit that never arrived");
-    let again = ends.far.store().commit(cancel()).unwrap();
+    let again = setup.proxied.store().commit(cancel()).unwrap();
     assert_eq!(again.receipt.outcome, ReceiptOutcome::Done);
 }
 
 #[test]
-fn a_commit_whose_answer_was_lost_is_settled() {
-    let ends = Ends::new();
-    let plan = ends.far.create_queued_plan("be cancelled");
-    let submission = ends
-        .far
+fn a_commit_with_a_lost_response_is_resolved() {
+    let setup = ProxiedClient::new();
+    let plan = setup.proxied.create_queued_plan("be cancelled");
+    let submission = setup
+        .proxied
         .build_submission(Some(plan), Command::Cancel { reason: None });
-    ends.cut_the_next_commit(CutMoment::AfterAnswer(COMMIT), CutAftermath::Restored);
-    let committed = ends.far.store().commit(submission).unwrap();
-    assert_eq!(ends.proxy.cut_count(), 1);
-    let stored = ends.near.read_plan(plan).unwrap().unwrap().plan;
+    setup.cut_next_commit(CutMoment::AfterAnswer(COMMIT), CutAftermath::Restored);
+    let committed = setup.proxied.store().commit(submission).unwrap();
+    assert_eq!(setup.proxy.cut_count(), 1);
+    let stored = setup.direct.read_plan(plan).unwrap().unwrap().plan;
     assert!(stored.stage.is_final());
     assert_eq!(committed.receipt.version, Some(stored.version));
     assert_eq!(committed.plan.as_deref(), Some(&stored));
 }
 
-/// Takes as long as the store tries to learn it, hence both at once.
+/// Takes as long as the store tries to resolve the commit, so both cases run at once.
 #[test]
-fn what_cannot_be_learnt_is_said_and_repeating_with_the_key_is_safe() {
+fn an_unresolved_commit_is_unknown_and_safe_to_retry() {
     std::thread::scope(|scope| {
-        scope.spawn(|| learn_nothing(CutMoment::AfterAnswer(COMMIT), 1));
-        scope.spawn(|| learn_nothing(CutMoment::BeforeRequest, 0));
+        scope.spawn(|| check_unresolved_commit(CutMoment::AfterAnswer(COMMIT), 1));
+        scope.spawn(|| check_unresolved_commit(CutMoment::BeforeRequest, 0));
     });
 }
 
-fn learn_nothing(moment: CutMoment, happened: usize) {
-    let ends = Ends::new();
-    ends.far.create_queued_plan("make the store");
+fn check_unresolved_commit(moment: CutMoment, happened: usize) {
+    let setup = ProxiedClient::new();
+    setup.proxied.create_queued_plan("make the store");
     let use_once = || {
-        let new = samples::plan_for_goal(ends.far.ids().next_plan_id(), "once");
-        ends.far
+        let new = samples::plan_for_goal(setup.proxied.ids().next_plan_id(), "once");
+        setup
+            .proxied
             .submit_with_key("k", "once", None, Command::Use(new))
     };
-    ends.cut_the_next_commit(moment, CutAftermath::Unreachable);
+    setup.cut_next_commit(moment, CutAftermath::Unreachable);
     let answer = use_once();
     assert!(
         matches!(answer, Err(CommitError::Unknown { .. })),
         "{answer:?}"
     );
-    let plans = || StoreDump::read_store(ends.near.as_ref()).plans.len();
+    let plans = || StoreDump::read_store(setup.direct.as_ref()).plans.len();
     assert_eq!(plans(), 1 + happened);
 
-    ends.proxy.restore();
+    setup.proxy.restore();
     let again = use_once().unwrap();
     assert_eq!(again.is_repeat, happened == 1);
     assert_eq!(again.receipt.outcome, ReceiptOutcome::Done);

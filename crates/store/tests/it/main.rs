@@ -1,16 +1,13 @@
-//! The stores, tested from outside.
+//! Tests that run on all stores.
 
-// The locks of a model checker work only under its scheduler.
+// The model checker's locks work only under its scheduler.
 #![cfg(not(feature = "shuttle"))]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the panic says where"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-// Everybody else knows the crate by this name.
+// The name other crates use.
 extern crate planwright_store as store;
 
-mod bench;
 mod conformance;
-mod holding;
 mod lost_answers;
+mod read_sets;
+mod store_fixture;

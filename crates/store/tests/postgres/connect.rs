@@ -1,4 +1,4 @@
-//! Addresses that do not lead to a store: each with its own answer, none with the password.
+//! Tests addresses that do not lead to a store. Each has its own error, without the password.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use store::{
     StoreWriter,
 };
 
-use crate::database::{Database, Role, Sql, server};
+use crate::database::{LoginRole, ScratchDatabase, SqlSession, server};
 use crate::decisions::{append, create, plan_id};
 use testkit::PostgresCluster;
 
-fn info(url: &str) -> StoreError {
-    info_with(url, PostgresOptions::default())
+fn info_error(url: &str) -> StoreError {
+    info_error_with(url, PostgresOptions::default())
 }
 
-fn info_with(url: &str, options: PostgresOptions) -> StoreError {
+fn info_error_with(url: &str, options: PostgresOptions) -> StoreError {
     let store = PostgresStore::new(url, options).unwrap();
-    let error = store.read_info().expect_err("somebody answers");
+    let error = store.read_info().expect_err("the address leads to a store");
     assert!(
         !format!("{error} {error:?}").contains("swordfish"),
         "{error}"
@@ -35,12 +35,12 @@ fn info_with(url: &str, options: PostgresOptions) -> StoreError {
 }
 
 #[test]
-fn nobody_at_the_address() {
+fn a_closed_port_is_unreachable() {
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let error = info(&format!("postgres://ada:swordfish@{free}/plans"));
+    let error = info_error(&format!("postgres://ada:swordfish@{free}/plans"));
     assert!(
         matches!(&error, StoreError::Unreachable { place, .. } if *place == format!("postgres://ada@{free}/plans")),
         "{error}"
@@ -48,7 +48,7 @@ fn nobody_at_the_address() {
 }
 
 #[test]
-fn somebody_at_the_address_who_says_nothing() {
+fn a_silent_server_is_unreachable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let silent = std::thread::spawn(move || {
@@ -58,7 +58,7 @@ fn somebody_at_the_address_who_says_nothing() {
         }
         std::thread::sleep(Duration::from_secs(1));
     });
-    // Two: asking and committing. What is silent is not waited for without end.
+    // Reading and committing: neither may wait forever for a silent server.
     let store = PostgresStore::new(
         &format!("postgres://ada@{address}/plans?connect_timeout=1"),
         PostgresOptions::default(),
@@ -73,12 +73,12 @@ fn somebody_at_the_address_who_says_nothing() {
 }
 
 #[test]
-fn a_database_that_is_not_there() {
+fn a_missing_database_is_reported() {
     let (before, _) = server()
         .rsplit_once('/')
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
         .unwrap();
-    let error = info(&format!("{before}/no_such_database"));
+    let error = info_error(&format!("{before}/no_such_database"));
     assert!(
         matches!(&error, StoreError::Unusable { why, .. } if why.contains("no_such_database")),
         "{error}"
@@ -86,22 +86,22 @@ fn a_database_that_is_not_there() {
 }
 
 #[test]
-fn a_wrong_password() {
+fn a_wrong_password_is_reported() {
     let mut cluster = PostgresCluster::create();
     cluster.write_file(
         "pg_hba.conf",
         b"host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n",
     );
     cluster.start_server();
-    Sql::on(&cluster.url()).run("CREATE ROLE ada LOGIN PASSWORD 'trout'");
-    Sql::on(&cluster.url()).run("CREATE DATABASE plans OWNER ada");
+    SqlSession::on(&cluster.url()).run("CREATE ROLE ada LOGIN PASSWORD 'trout'");
+    SqlSession::on(&cluster.url()).run("CREATE DATABASE plans OWNER ada");
     let url = |password: &str| {
         format!(
             "postgres://ada:{password}@127.0.0.1:{}/plans",
             cluster.port()
         )
     };
-    let error = info(&url("swordfish"));
+    let error = info_error(&url("swordfish"));
     assert!(
         matches!(&error, StoreError::Unusable { why, .. } if why.contains("password")),
         "{error}"
@@ -111,9 +111,9 @@ fn a_wrong_password() {
 }
 
 #[test]
-fn a_role_that_may_not_create_a_schema() {
-    let role = Role::new("mouse", "");
-    let database = Database::new();
+fn a_role_without_permission_to_create_a_schema_is_refused() {
+    let role = LoginRole::new("mouse", "");
+    let database = ScratchDatabase::new();
     let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
     let plan = plan_id();
     assert_eq!(store.read_plan(plan).unwrap(), None);
@@ -127,13 +127,13 @@ fn a_role_that_may_not_create_a_schema() {
     );
 }
 
-/// Guards `prefer` in both directions, and that `require` never falls back to less.
+/// Guards both directions of `prefer`, and that `require` never falls back.
 #[test]
-fn encryption_is_as_the_address_says() {
+fn sslmode_is_respected() {
     let (before, _) = server()
         .split_once('?')
         .map_or((server(), ()), |(a, _)| (a.to_owned(), ()));
-    // The server for tests offers none.
+    // The test server offers no encryption.
     for mode in ["disable", "prefer"] {
         let store = PostgresStore::new(
             &format!("{before}?sslmode={mode}"),
@@ -142,7 +142,7 @@ fn encryption_is_as_the_address_says() {
         .unwrap();
         store.read_info().unwrap();
     }
-    let error = info(&format!("{before}?sslmode=require"));
+    let error = info_error(&format!("{before}?sslmode=require"));
     assert!(
         matches!(&error, StoreError::Unreachable { why, .. } if why.contains("TLS")),
         "{error}"
@@ -170,7 +170,7 @@ fn encryption_is_as_the_address_says() {
     open(&url("127.0.0.1", "prefer"), None).unwrap();
     for mode in ["require", "verify-full"] {
         open(&url("localhost", mode), Some(&authority)).unwrap();
-        // Nobody we trust, and somebody else's name.
+        // An untrusted authority, and a certificate for another host.
         let strangers = open(&url("localhost", mode), None);
         assert!(
             matches!(
@@ -187,7 +187,7 @@ fn encryption_is_as_the_address_says() {
     }
 }
 
-/// A certificate for `localhost` that signs itself, in the cluster's directory.
+/// Creates a self-signed certificate for `localhost` in the cluster's directory.
 #[expect(clippy::disallowed_methods, reason = "certificates for a test")]
 pub fn certificate(cluster: &PostgresCluster) -> std::path::PathBuf {
     let key = cluster.write_file("server.key", b"");
@@ -225,10 +225,10 @@ pub fn certificate(cluster: &PostgresCluster) -> std::path::PathBuf {
     certificate
 }
 
-/// Guards the choice among several servers: one that only reads is behind the others, and what was
-/// committed would not be found there.
+/// Guards the choice among several servers: a read-only standby lags behind, so recent commits
+/// would be missing there.
 #[test]
-fn of_several_servers_the_one_that_writes_is_used() {
+fn the_writable_server_of_several_is_used() {
     let primary = PostgresCluster::start();
     let mut standby = PostgresCluster::create();
     // What a client sees of a standby.

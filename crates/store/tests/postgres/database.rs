@@ -1,4 +1,4 @@
-//! A database for one test, and SQL by hand.
+//! A PostgreSQL database for one test, and direct SQL access to it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,34 +6,34 @@ use store::{PostgresOptions, PostgresStore};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-/// Where the server for tests is. Never skipped: a test that did not run proves nothing.
+/// Returns the URL of the test server. Panics without one, because a skipped test proves nothing.
 #[expect(
     clippy::disallowed_methods,
-    reason = "tests are told so by `cargo xtask test`"
+    reason = "`cargo xtask test` sets this variable"
 )]
 pub fn server() -> String {
     std::env::var("PLANWRIGHT_TEST_POSTGRES")
         .expect("PLANWRIGHT_TEST_POSTGRES is not set: run `cargo xtask test`, which starts a PostgreSQL server")
 }
 
-/// A database that is dropped at the end.
-pub struct Database {
+/// A database that is dropped with this value.
+pub struct ScratchDatabase {
     server: String,
     name: String,
 }
 
-impl Database {
-    /// On the server for tests.
+impl ScratchDatabase {
+    /// Creates it on the test server.
     pub fn new() -> Self {
         Self::on(&server())
     }
 
-    /// On the server with this URL.
+    /// Creates it on the server with this URL.
     pub fn on(server: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("planwright_test_{}_{number}", std::process::id());
-        let mut admin = Sql::on(server);
+        let mut admin = SqlSession::on(server);
         admin.run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
         admin.run(&format!("CREATE DATABASE {name} TEMPLATE template0"));
         Self {
@@ -42,12 +42,11 @@ impl Database {
         }
     }
 
-    /// Its URL.
     pub fn url(&self) -> String {
         self.at(&self.server)
     }
 
-    /// Its URL through another address of the same server.
+    /// Returns the URL of this database on another address of the same server.
     pub fn at(&self, server: &str) -> String {
         let (before, _) = server
             .rsplit_once('/')
@@ -55,27 +54,25 @@ impl Database {
         format!("{before}/{}?sslmode=disable", self.name)
     }
 
-    /// A store in it.
     pub fn store(&self) -> PostgresStore {
         self.store_with(PostgresOptions::default())
     }
 
-    /// A store in it that behaves so.
     pub fn store_with(&self, options: PostgresOptions) -> PostgresStore {
         PostgresStore::new(&self.url(), options).unwrap()
     }
 
-    /// SQL by hand in it, on the store's tables.
-    pub fn sql(&self) -> Sql {
-        let mut sql = Sql::on(&self.url());
+    /// Opens a direct connection with the store's schema as search path.
+    pub fn sql(&self) -> SqlSession {
+        let mut sql = SqlSession::on(&self.url());
         sql.run("SET search_path TO planwright");
         sql
     }
 }
 
-impl Drop for Database {
+impl Drop for ScratchDatabase {
     fn drop(&mut self) {
-        if let Some(mut admin) = Sql::try_on(&self.server) {
+        if let Some(mut admin) = SqlSession::try_on(&self.server) {
             admin.run(&format!(
                 "DROP DATABASE IF EXISTS {} WITH (FORCE)",
                 self.name
@@ -84,16 +81,17 @@ impl Drop for Database {
     }
 }
 
-/// A role that may log in and nothing else; dropped at the end, which is why it is declared before what it uses.
-pub struct Role {
+/// A role that may only log in. Dropped with this value, so declare it before the databases it
+/// uses.
+pub struct LoginRole {
     name: String,
 }
 
-impl Role {
-    /// On the server for tests, with these options of `CREATE ROLE`.
+impl LoginRole {
+    /// Creates it on the test server, with these options of `CREATE ROLE`.
     pub fn new(purpose: &str, options: &str) -> Self {
         let name = format!("{purpose}_{}", std::process::id());
-        Sql::on(&server()).run(&format!(
+        SqlSession::on(&server()).run(&format!(
             "DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN {options}"
         ));
         Self { name }
@@ -103,31 +101,31 @@ impl Role {
         &self.name
     }
 
-    /// How it reaches a database.
-    pub fn url(&self, database: &Database) -> String {
+    /// Returns the URL for this role to a database.
+    pub fn url(&self, database: &ScratchDatabase) -> String {
         let server = server();
         let (_, address) = server.rsplit_once('@').expect("the URL names a user");
         database.at(&format!("postgres://{}@{address}", self.name))
     }
 }
 
-impl Drop for Role {
+impl Drop for LoginRole {
     fn drop(&mut self) {
-        if let Some(mut admin) = Sql::try_on(&server()) {
+        if let Some(mut admin) = SqlSession::try_on(&server()) {
             admin.run(&format!("DROP ROLE IF EXISTS {}", self.name));
         }
     }
 }
 
-/// A connection for SQL by hand.
-pub struct Sql {
+/// A direct connection, for SQL.
+pub struct SqlSession {
     runtime: Runtime,
     client: Client,
 }
 
-impl Sql {
+impl SqlSession {
     pub fn on(url: &str) -> Self {
-        Self::try_on(url).expect("the server for tests answers")
+        Self::try_on(url).expect("the test server is reachable")
     }
 
     fn try_on(url: &str) -> Option<Self> {
@@ -143,12 +141,12 @@ impl Sql {
         Some(Self { runtime, client })
     }
 
-    /// Runs statements; they must succeed.
+    /// Runs statements; panics if they fail.
     pub fn run(&mut self, sql: &str) {
         self.rows(sql);
     }
 
-    /// The rows of statements, as text.
+    /// Returns the rows of statements as text.
     pub fn rows(&mut self, sql: &str) -> Vec<Vec<String>> {
         let messages = self.runtime.block_on(self.client.simple_query(sql));
         let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
@@ -163,7 +161,7 @@ impl Sql {
         messages.into_iter().filter_map(row).collect()
     }
 
-    /// The one value of a query.
+    /// Returns the single value of a query.
     pub fn value(&mut self, sql: &str) -> String {
         let rows = self.rows(sql);
         rows.first()

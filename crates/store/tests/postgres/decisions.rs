@@ -1,5 +1,4 @@
-//! Submissions made by hand: what they decide is as little as possible, so that a test shows the
-//! store and not the rules.
+//! Minimal submissions for tests of the store, without the rules of the `plan` crate.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +16,11 @@ use plan::{
 };
 use store::{DecideFn, IdempotencyKey, ReadSet, RowAccess, Submission};
 
-/// An id no other test has.
+/// Returns an id that no other test uses.
 pub fn plan_id() -> PlanId {
     PlanId::from_parts(1_800_000_000_000 + next(), u128::from(next()))
 }
 
-/// A submission's id.
 pub fn command_id() -> CommandId {
     CommandId::from_parts(
         1_800_000_000_000,
@@ -35,7 +33,7 @@ fn next() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A submission without a key.
+/// Creates a submission without a key.
 pub fn submission(
     reads: ReadSet,
     decide: impl FnMut(&DecisionFacts, Timestamp) -> Result<Decision, Refusal> + Send + 'static,
@@ -48,7 +46,7 @@ pub fn submission(
     }
 }
 
-/// A plan held like this, and nothing else.
+/// Reads one plan with this access and nothing else.
 pub fn reads(plan: PlanId, access: RowAccess) -> ReadSet {
     ReadSet {
         plan: Some((plan, access)),
@@ -56,7 +54,7 @@ pub fn reads(plan: PlanId, access: RowAccess) -> ReadSet {
     }
 }
 
-/// The project of the plans that are made here.
+/// The project of the plans created here.
 pub fn house() -> Project {
     Project {
         name: "house".parse().unwrap(),
@@ -66,7 +64,6 @@ pub fn house() -> Project {
     }
 }
 
-/// Makes a plan.
 pub fn create(plan: PlanId) -> Submission {
     submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
         if facts.plan.is_some() {
@@ -76,14 +73,14 @@ pub fn create(plan: PlanId) -> Submission {
     })
 }
 
-/// Adds an event that changes nothing but the version.
+/// Appends an event that changes only the version.
 pub fn append(plan: PlanId) -> Submission {
     submission(reads(plan, RowAccess::Exclusive), move |facts, now| {
         Ok(decision(appended(facts, plan, now)?, Vec::new(), now))
     })
 }
 
-/// Adds such an event under an idempotency key.
+/// Appends such an event under an idempotency key.
 pub fn append_once(plan: PlanId, key: IdempotencyKey) -> Submission {
     Submission {
         key: Some(key),
@@ -91,7 +88,7 @@ pub fn append_once(plan: PlanId, key: IdempotencyKey) -> Submission {
     }
 }
 
-/// Stores a lease of this plan, which is held like that; the plan stays as it is.
+/// Stores a lease without changing the plan, which is read with this access.
 pub fn put_lease(plan: PlanId, owner: &str, access: RowAccess) -> Submission {
     let owner = owner.to_owned();
     submission(reads(plan, access), move |_, now| {
@@ -109,7 +106,6 @@ pub fn put_lease(plan: PlanId, owner: &str, access: RowAccess) -> Submission {
     })
 }
 
-/// One change with these rows.
 pub fn decision(change: PlanChange, rows: Vec<RowWrite>, now: Timestamp) -> Decision {
     let receipt = receipt(change.plan.id, change.plan.version, now);
     Decision {
@@ -119,13 +115,13 @@ pub fn decision(change: PlanChange, rows: Vec<RowWrite>, now: Timestamp) -> Deci
     }
 }
 
-/// The first step of a plan.
+/// Builds the first change of a plan.
 pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
     let created = PlanCreated {
         definitions: Vec::new(),
         strategy_wanted: false,
         bases: Vec::new(),
-        ways: Default::default(),
+        policy: Default::default(),
         goal: "Tidy the kitchen".into(),
         action: None,
         arguments: BTreeMap::new(),
@@ -147,7 +143,7 @@ pub fn created(plan: PlanId, now: Timestamp) -> PlanChange {
     step(None, plan, Event::Created(Box::new(created)), now)
 }
 
-/// The next step of the plan that was read.
+/// Builds the next change of the plan that was read.
 pub fn appended(
     facts: &DecisionFacts,
     plan: PlanId,

@@ -1,4 +1,4 @@
-//! Faults put into the write path: nothing is half done, and a lost answer is found again.
+//! Tests injected faults: nothing is partially written, and a lost response is recovered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +7,11 @@ use plan::PlanVersion;
 use store::fault::{FaultPoint, StoreFault, StoreFaults};
 use store::{CommitError, PostgresOptions, PostgresStore, StoreError, StoreReader, StoreWriter};
 
-use crate::database::Database;
+use crate::database::ScratchDatabase;
 use crate::decisions::{append, create, plan_id};
 
-/// A store that fails at a point while the switch is on.
-fn failing(database: &Database, at: FaultPoint) -> (PostgresStore, Arc<AtomicBool>) {
+/// Creates a store that fails at a point while the switch is on.
+fn failing(database: &ScratchDatabase, at: FaultPoint) -> (PostgresStore, Arc<AtomicBool>) {
     let switch = Arc::new(AtomicBool::new(false));
     let on = Arc::clone(&switch);
     let faults = StoreFaults::new(move |point| {
@@ -30,11 +30,11 @@ fn failing(database: &Database, at: FaultPoint) -> (PostgresStore, Arc<AtomicBoo
     )
 }
 
-/// Guards the roll-back at both points before COMMIT, and that the connection is fit afterwards.
+/// Guards the rollback at both points before COMMIT, and that the connection can be reused.
 #[test]
-fn a_fault_before_commit_leaves_everything_as_it_was() {
+fn a_fault_before_commit_changes_nothing() {
     for at in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
-        let database = Database::new();
+        let database = ScratchDatabase::new();
         let (store, switch) = failing(&database, at);
         let plan = plan_id();
         store.commit(create(plan)).unwrap();
@@ -58,10 +58,10 @@ fn a_fault_before_commit_leaves_everything_as_it_was() {
     }
 }
 
-/// Guards settling: the commit happened, so the answer is the real one.
+/// Guards resolving: the commit happened, so the caller gets its receipt.
 #[test]
-fn a_fault_after_commit_is_settled_as_committed() {
-    let database = Database::new();
+fn a_fault_after_commit_is_resolved_as_committed() {
+    let database = ScratchDatabase::new();
     let (store, switch) = failing(&database, FaultPoint::AfterCommit);
     let plan = plan_id();
     store.commit(create(plan)).unwrap();

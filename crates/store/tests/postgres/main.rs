@@ -1,26 +1,23 @@
-//! The PostgreSQL store on a real server. What all stores share is tested elsewhere; here is what
-//! only this one can get wrong: locks, lost answers, cursors, connections, the schema.
+//! Tests the PostgreSQL store on a real server. Covers what is specific to it: locks, lost
+//! responses, cursors, connections, the schema. The `it` tests cover what all stores share.
 
-// The locks of a model checker work only under its scheduler.
+// The model checker's locks work only under its scheduler.
 #![cfg(not(feature = "shuttle"))]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failing test may say so as bluntly as it likes"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-// As every other crate calls it.
+// The name other crates use.
 extern crate planwright_store as store;
 
-mod collide;
+mod concurrency;
 mod connect;
 mod database;
 mod decisions;
 mod fault;
-mod lost;
+mod lost_connections;
 mod notify;
 mod proxy;
 mod read;
 mod restart;
 mod schema;
+mod server_errors;
 mod tail;
-mod troubles;

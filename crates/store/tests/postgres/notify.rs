@@ -1,39 +1,39 @@
-//! Waiting for commits.
+//! Tests waiting for commits.
 
 use std::time::{Duration, Instant};
 
 use store::{EventLog, StoreWriter};
 
-use crate::database::Database;
+use crate::database::ScratchDatabase;
 use crate::decisions::{append, create, plan_id};
 
-/// Guards LISTEN and NOTIFY between processes: far sooner than the timeout.
+/// Guards LISTEN and NOTIFY between processes: the wait ends long before the timeout.
 #[test]
-fn a_commit_of_another_store_ends_the_waiting() {
-    let database = Database::new();
-    let (here, there) = (database.store(), database.store());
+fn a_commit_of_another_store_ends_the_wait() {
+    let database = ScratchDatabase::new();
+    let (store_one, store_two) = (database.store(), database.store());
     let plan = plan_id();
-    there.commit(create(plan)).unwrap();
-    listen(&database, &here);
+    store_two.commit(create(plan)).unwrap();
+    listen(&database, &store_one);
     for _ in 0..3 {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let began = Instant::now();
-                here.wait_for_commit(Duration::from_secs(60)).unwrap();
+                store_one.wait_for_commit(Duration::from_secs(60)).unwrap();
                 began.elapsed()
             });
-            // Whatever is announced late by an earlier commit has been by then.
+            // By then, late notifications of earlier commits have arrived.
             std::thread::sleep(Duration::from_millis(100));
-            there.commit(append(plan)).unwrap();
+            store_two.commit(append(plan)).unwrap();
             assert!(waiting.join().unwrap() < Duration::from_secs(20));
         });
     }
 }
 
-/// Guards the hint inside a process, which waits for no server.
+/// Guards the signal within a process, which does not need the server.
 #[test]
-fn a_commit_of_this_store_ends_the_waiting() {
-    let database = Database::new();
+fn a_commit_of_this_store_ends_the_wait() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
@@ -50,10 +50,10 @@ fn a_commit_of_this_store_ends_the_waiting() {
     });
 }
 
-/// Guards the timeout, which is the safety net.
+/// Guards the timeout, which is the fallback.
 #[test]
-fn waiting_ends_by_itself() {
-    let database = Database::new();
+fn a_wait_times_out() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     listen(&database, &store);
     let began = Instant::now();
@@ -65,37 +65,37 @@ fn waiting_ends_by_itself() {
     );
 }
 
-/// Guards the last announcement being sent when the store ends right after a commit, as every
-/// one-shot program does.
+/// Guards the last notification of a store that is dropped right after a commit, as in one-shot
+/// programs.
 #[test]
-fn what_was_committed_last_is_announced_before_the_end() {
-    let database = Database::new();
-    let here = database.store();
+fn the_last_commit_is_announced_before_the_store_is_dropped() {
+    let database = ScratchDatabase::new();
+    let store_one = database.store();
     let plan = plan_id();
-    here.commit(create(plan)).unwrap();
-    listen(&database, &here);
+    store_one.commit(create(plan)).unwrap();
+    listen(&database, &store_one);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let began = Instant::now();
-            here.wait_for_commit(Duration::from_secs(60)).unwrap();
+            store_one.wait_for_commit(Duration::from_secs(60)).unwrap();
             began.elapsed()
         });
         std::thread::sleep(Duration::from_millis(100));
-        let there = database.store();
-        there.commit(append(plan)).unwrap();
-        drop(there);
+        let store_two = database.store();
+        store_two.commit(append(plan)).unwrap();
+        drop(store_two);
         assert!(waiting.join().unwrap() < Duration::from_secs(20));
     });
 }
 
-/// Guards the listener coming back: it is heard again after its connection was ended.
+/// Guards that the listener reconnects after its connection was lost.
 #[test]
-fn a_listener_that_was_cut_off_listens_again() {
-    let database = Database::new();
-    let (here, there) = (database.store(), database.store());
+fn a_disconnected_listener_reconnects() {
+    let database = ScratchDatabase::new();
+    let (store_one, store_two) = (database.store(), database.store());
     let plan = plan_id();
-    there.commit(create(plan)).unwrap();
-    listen(&database, &here);
+    store_two.commit(create(plan)).unwrap();
+    listen(&database, &store_one);
     let mut sql = database.sql();
     sql.run(&format!(
         "SELECT pg_terminate_backend(pid) FROM ({LISTENING}) listening"
@@ -108,19 +108,19 @@ fn a_listener_that_was_cut_off_listens_again() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let began = Instant::now();
-            here.wait_for_commit(Duration::from_secs(60)).unwrap();
+            store_one.wait_for_commit(Duration::from_secs(60)).unwrap();
             began.elapsed()
         });
         std::thread::sleep(Duration::from_millis(200));
-        there.commit(append(plan)).unwrap();
+        store_two.commit(append(plan)).unwrap();
         assert!(waiting.join().unwrap() < Duration::from_secs(20));
     });
 }
 
-/// Guards the threads and connections ending with the store.
+/// Guards that threads and connections end with the store.
 #[test]
-fn a_store_that_ended_leaves_no_connection() {
-    let database = Database::new();
+fn a_dropped_store_closes_its_connections() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     store.commit(create(plan_id())).unwrap();
     listen(&database, &store);
@@ -138,8 +138,8 @@ fn a_store_that_ended_leaves_no_connection() {
 const LISTENING: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
                          AND application_name = 'planwright' AND query LIKE 'LISTEN%'";
 
-/// Makes a store listen, and waits until it does and has said so.
-fn listen(database: &Database, store: &store::PostgresStore) {
+/// Starts the listener of a store, and waits until it has signalled once.
+fn listen(database: &ScratchDatabase, store: &store::PostgresStore) {
     let began = Instant::now();
     while database.sql().rows(LISTENING).is_empty() {
         assert!(began.elapsed() < Duration::from_secs(20));

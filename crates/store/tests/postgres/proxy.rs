@@ -1,52 +1,52 @@
-//! A proxy before the server that cuts connections around COMMIT.
+//! A proxy that drops connections around COMMIT.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What happens to the next COMMIT.
+/// What the proxy does with the next COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// It passes.
+pub enum CommitCut {
+    /// Forwards it.
     Nothing,
-    /// The writes are passed on, COMMIT is not; the connection is cut.
+    /// Forwards the writes, but not COMMIT, and drops the connection.
     BeforeCommit,
-    /// Only half of what was sent with COMMIT is passed on; the connection is cut.
+    /// Forwards only half of the bytes sent with COMMIT and drops the connection.
     Between,
-    /// COMMIT is passed on and carried out; its answer is not passed on, the connection is cut.
+    /// Forwards COMMIT, withholds the response and drops the connection.
     BeforeAnswer,
-    /// COMMIT is not passed on, and the connection stays open in silence.
+    /// Withholds COMMIT and keeps the connection open.
     Silence,
 }
 
-/// A proxy on a port of its own.
-pub struct Proxy {
-    state: Arc<State>,
+/// A proxy on its own port.
+pub struct CommitProxy {
+    state: Arc<CommitProxyState>,
     address: SocketAddr,
 }
 
-struct State {
+struct CommitProxyState {
     server: SocketAddr,
-    cut: Mutex<Cut>,
+    cut: Mutex<CommitCut>,
     /// New connections are closed at once.
     closed: AtomicBool,
-    /// Close from the next cut on.
+    /// Sets `closed` at the next cut.
     close_with_cut: AtomicBool,
 }
 
-impl Proxy {
-    /// Before the server with this URL.
+impl CommitProxy {
+    /// Starts a proxy for the server with this URL.
     pub fn before(url: &str) -> Self {
         let (_, rest) = url.rsplit_once('@').expect("the URL names a user");
         let (host, _) = rest.split_once('/').expect("the URL names a database");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State {
+        let state = Arc::new(CommitProxyState {
             server: host
                 .parse()
                 .expect("the server for tests is given by its number"),
-            cut: Mutex::new(Cut::Nothing),
+            cut: Mutex::new(CommitCut::Nothing),
             closed: AtomicBool::new(false),
             close_with_cut: AtomicBool::new(false),
         });
@@ -55,26 +55,26 @@ impl Proxy {
             for client in listener.incoming().flatten() {
                 let state = Arc::clone(&shared);
                 if !state.closed.load(Ordering::SeqCst) {
-                    std::thread::spawn(move || pass(&state, client));
+                    std::thread::spawn(move || forward_requests(&state, client));
                 }
             }
         });
         Self { state, address }
     }
 
-    /// The server's URL through this proxy.
+    /// Returns the server's URL through this proxy.
     pub fn url(&self, url: &str) -> String {
         let (before, rest) = url.rsplit_once('@').unwrap();
         let (_, after) = rest.split_once('/').unwrap();
         format!("{before}@{}/{after}", self.address)
     }
 
-    /// Cuts at the next COMMIT, once.
-    pub fn cut_next(&self, cut: Cut) {
+    /// Applies this cut to the next COMMIT, once.
+    pub fn cut_next(&self, cut: CommitCut) {
         *self.state.cut.lock().unwrap() = cut;
     }
 
-    /// Accepts no connection from the next cut on.
+    /// Refuses new connections after the next cut.
     pub fn close_with_cut(&self) {
         self.state.close_with_cut.store(true, Ordering::SeqCst);
     }
@@ -85,29 +85,29 @@ impl Proxy {
         self.state.closed.store(false, Ordering::SeqCst);
     }
 
-    /// Was the cut made?
+    /// Checks whether the cut has happened.
     pub fn is_done(&self) -> bool {
-        *self.state.cut.lock().unwrap() == Cut::Nothing
+        *self.state.cut.lock().unwrap() == CommitCut::Nothing
     }
 }
 
-/// The message that commits, as the driver sends it.
+/// COMMIT as the driver sends it.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
-/// The server's answer to it.
+/// The server's response to it.
 const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
 
-fn pass(state: &State, mut client: TcpStream) {
+fn forward_requests(state: &CommitProxyState, mut client: TcpStream) {
     let Ok(mut server) = TcpStream::connect(state.server) else {
         return;
     };
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
-    let swallow = Arc::new(AtomicBool::new(false));
+    let withhold = Arc::new(AtomicBool::new(false));
     let back = {
         let (client, server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let swallow = Arc::clone(&swallow);
-        std::thread::spawn(move || pass_back(server, client, &swallow))
+        let withhold = Arc::clone(&withhold);
+        std::thread::spawn(move || forward_answers(server, client, &withhold))
     };
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = client.read(&mut buffer) {
@@ -121,36 +121,36 @@ fn pass(state: &State, mut client: TcpStream) {
             }
             continue;
         };
-        let cut = std::mem::replace(&mut *state.cut.lock().unwrap(), Cut::Nothing);
-        if cut != Cut::Nothing && state.close_with_cut.load(Ordering::SeqCst) {
+        let cut = std::mem::replace(&mut *state.cut.lock().unwrap(), CommitCut::Nothing);
+        if cut != CommitCut::Nothing && state.close_with_cut.load(Ordering::SeqCst) {
             state.closed.store(true, Ordering::SeqCst);
         }
         let passed = match cut {
-            Cut::Nothing => {
+            CommitCut::Nothing => {
                 if server.write_all(sent).is_err() {
                     break;
                 }
                 continue;
             }
-            Cut::BeforeCommit | Cut::Silence => &sent[..at],
-            Cut::Between => &sent[..at / 2],
-            Cut::BeforeAnswer => {
-                swallow.store(true, Ordering::SeqCst);
+            CommitCut::BeforeCommit | CommitCut::Silence => &sent[..at],
+            CommitCut::Between => &sent[..at / 2],
+            CommitCut::BeforeAnswer => {
+                withhold.store(true, Ordering::SeqCst);
                 sent
             }
         };
         let _ = server.write_all(passed);
         match cut {
-            // The other thread cuts when it has seen the answer.
-            Cut::BeforeAnswer => drop(back.join()),
-            Cut::Silence => {
-                // Until the client gives up.
+            // The other thread drops the connection when it has seen the response.
+            CommitCut::BeforeAnswer => drop(back.join()),
+            CommitCut::Silence => {
+                // Wait until the client gives up.
                 while matches!(client.read(&mut buffer), Ok(1..)) {}
-                // The server does not notice that.
+                // Keep the server's connection open, so that the server does not notice.
                 std::mem::forget(server);
                 return;
             }
-            Cut::Nothing | Cut::BeforeCommit | Cut::Between => {}
+            CommitCut::Nothing | CommitCut::BeforeCommit | CommitCut::Between => {}
         }
         break;
     }
@@ -158,13 +158,13 @@ fn pass(state: &State, mut client: TcpStream) {
     let _ = server.shutdown(Shutdown::Both);
 }
 
-fn pass_back(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool) {
+fn forward_answers(mut server: TcpStream, mut client: TcpStream, withhold: &AtomicBool) {
     let mut buffer = vec![0; 1 << 16];
-    let mut swallowed = Vec::new();
+    let mut withheld = Vec::new();
     while let Ok(length @ 1..) = server.read(&mut buffer) {
-        if swallow.load(Ordering::SeqCst) {
-            swallowed.extend_from_slice(&buffer[..length]);
-            if swallowed
+        if withhold.load(Ordering::SeqCst) {
+            withheld.extend_from_slice(&buffer[..length]);
+            if withheld
                 .windows(COMMITTED.len())
                 .any(|window| window == COMMITTED)
             {
@@ -174,7 +174,7 @@ fn pass_back(mut server: TcpStream, mut client: TcpStream, swallow: &AtomicBool)
             break;
         }
     }
-    if !swallow.load(Ordering::SeqCst) {
+    if !withhold.load(Ordering::SeqCst) {
         let _ = client.shutdown(Shutdown::Both);
     }
 }

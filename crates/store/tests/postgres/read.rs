@@ -1,4 +1,4 @@
-//! Reading: the same answers as the memory store's, and index-bounded.
+//! Tests that reads return the same as the memory store's and use indexes.
 
 use plan::action::ActionDefinition;
 use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, PathOperation, TreePath};
@@ -15,17 +15,17 @@ use store::{
     ReadSet, RowAccess, Store, StoreReader, StoreWriter, Submission,
 };
 
-use crate::database::Database;
+use crate::database::ScratchDatabase;
 use crate::decisions::{created, house, plan_id, receipt, submission};
 
-/// Guards every read against the memory store's, which has no SQL to get wrong.
+/// Compares every read with the memory store, which has no SQL to get wrong.
 #[test]
-fn every_read_answers_as_the_memory_store_does() {
-    let database = Database::new();
+fn reads_match_the_memory_store() {
+    let database = ScratchDatabase::new();
     let postgres = database.store();
     let memory = MemoryStore::new();
-    let plans = fill(&postgres, &memory);
-    let same = Same {
+    let plans = fill_both(&postgres, &memory);
+    let same = StorePair {
         postgres: &postgres,
         memory: &memory,
     };
@@ -94,13 +94,13 @@ fn every_read_answers_as_the_memory_store_does() {
     same.check(|store| store.read_rules(&[RuleScope::Action("never".parse().unwrap())]));
 }
 
-/// Guards the facts a decision gets against the memory store's.
+/// Compares the facts of a decision with the memory store's.
 #[test]
-fn a_decision_gets_the_facts_the_memory_store_gives() {
-    let database = Database::new();
+fn decision_facts_match_the_memory_store() {
+    let database = ScratchDatabase::new();
     let postgres = database.store();
     let memory = MemoryStore::new();
-    let plans = fill(&postgres, &memory);
+    let plans = fill_both(&postgres, &memory);
     let tidy: QualifiedName = "tidy".parse().unwrap();
     let paths = [&b"b"[..], b"nowhere", b"\xff"].map(|path| TreePath::new(path).unwrap());
     for changesets in [
@@ -153,10 +153,10 @@ fn a_decision_gets_the_facts_the_memory_store_gives() {
     }
 }
 
-/// Guards the indexes: a page costs a page, however many plans there are.
+/// Guards the indexes: the cost of a page does not depend on the number of plans.
 #[test]
 fn pages_come_from_indexes() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let store = database.store();
     store.commit(just_created(plan_id(), 1)).unwrap();
     let mut sql = database.sql();
@@ -169,7 +169,7 @@ fn pages_come_from_indexes() {
              FROM generate_series(1, 20000) n; \
          ANALYZE",
     );
-    let scanned = |sql: &mut crate::database::Sql| -> u64 {
+    let scanned = |sql: &mut crate::database::SqlSession| -> u64 {
         sql.run("SELECT pg_stat_force_next_flush()");
         sql.value(
             "SELECT sum(seq_tup_read) + sum(coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables \
@@ -206,7 +206,7 @@ fn pages_come_from_indexes() {
         action: Some("rare".parse().unwrap()),
         ..PlanFilter::default()
     };
-    let reads: Vec<(&str, Page)> = vec![
+    let reads: Vec<(&str, PageRead)> = vec![
         (
             "by rare action",
             Box::new(move |store| drop(store.list_plans(&rare, None, 10).unwrap())),
@@ -286,10 +286,10 @@ fn pages_come_from_indexes() {
     for (what, read) in reads {
         let fresh = database.store();
         let before = scanned(&mut sql);
-        // More often than a statement is planned anew for its parameters.
+        // Often enough that the server would switch between custom and generic plans.
         (0..8).for_each(|_| read(&fresh));
         drop(fresh);
-        // The server counts when a session ends.
+        // The server updates its statistics when a session ends.
         let began = std::time::Instant::now();
         while sql.value("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
             != "2"
@@ -305,14 +305,14 @@ fn pages_come_from_indexes() {
     }
 }
 
-type Page = Box<dyn Fn(&PostgresStore)>;
+type PageRead = Box<dyn Fn(&PostgresStore)>;
 
-struct Same<'a> {
+struct StorePair<'a> {
     postgres: &'a PostgresStore,
     memory: &'a MemoryStore,
 }
 
-impl Same<'_> {
+impl StorePair<'_> {
     #[track_caller]
     fn check<T: PartialEq + std::fmt::Debug>(
         &self,
@@ -337,8 +337,8 @@ fn facts(store: &dyn Store, reads: &ReadSet) -> String {
     seen.lock().unwrap().clone()
 }
 
-/// Puts the same into both: plans in many stages, and something in every table.
-fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
+/// Writes the same rows to both stores: plans in many stages, and rows in every table.
+fn fill_both(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
     let commit = |make: &dyn Fn() -> Submission| {
         postgres.commit(make()).unwrap();
         memory.commit(make()).unwrap();
@@ -356,7 +356,7 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
     }
     let plans: Vec<PlanId> = (0..12).map(|_| plan_id()).collect();
     for (number, plan) in plans.iter().enumerate() {
-        commit(&|| story(*plan, number, &tidy));
+        commit(&|| create_with_history(*plan, number, &tidy));
     }
     for (number, plan) in plans.iter().enumerate().take(4) {
         let expires_at = Timestamp(1_000 - i64::try_from(number).unwrap() % 2 * 500);
@@ -427,13 +427,13 @@ fn fill(postgres: &PostgresStore, memory: &MemoryStore) -> Vec<PlanId> {
         commit(&|| rows(vec![RowWrite::PutVerdict(verdict.clone())]));
     }
     for number in 1..=3 {
-        changeset(&commit, plans[0], number);
+        add_changeset(&commit, plans[0], number);
     }
     plans
 }
 
-/// A changeset with entries, the second of them sealed.
-fn changeset(commit: &dyn Fn(&dyn Fn() -> Submission), plan: PlanId, number: u64) {
+/// Adds a changeset with entries; every second one is sealed.
+fn add_changeset(commit: &dyn Fn(&dyn Fn() -> Submission), plan: PlanId, number: u64) {
     let id = ChangesetId::from_parts(number, u128::from(number));
     let mut changeset = Changeset {
         id,
@@ -470,8 +470,8 @@ fn changeset(commit: &dyn Fn(&dyn Fn() -> Submission), plan: PlanId, number: u64
     }
 }
 
-/// A plan with a story that depends on its number.
-fn story(plan: PlanId, number: usize, tidy: &QualifiedName) -> Submission {
+/// Creates a plan with a history that depends on its number.
+fn create_with_history(plan: PlanId, number: usize, tidy: &QualifiedName) -> Submission {
     let tidy = tidy.clone();
     submission(ReadSet::default(), move |_, _| {
         let at = Timestamp(1_000_000 + i64::try_from(number).unwrap() % 3);

@@ -1,4 +1,4 @@
-//! A server that goes away and comes back, and a store that moves to another one.
+//! Tests a server restart, and a store that moves to another server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use store::{
     CommitError, Cursor, EventLog, StoreError, StoreMaintenance, StoreReader, StoreWriter,
 };
 
-use crate::database::Database;
+use crate::database::ScratchDatabase;
 use crate::decisions::{append, create, plan_id};
 use testkit::cluster::{PostgresCluster, postgres_programs};
 
-/// Guards the way back after a restart, and the answer while the server is down.
+/// Guards the retry after a restart, and the error while the server is down.
 #[test]
-fn a_restart_of_the_server_is_survived() {
+fn a_store_survives_a_server_restart() {
     let mut cluster = PostgresCluster::start();
-    let database = Database::on(&cluster.url());
+    let database = ScratchDatabase::on(&cluster.url());
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
@@ -42,11 +42,11 @@ fn a_restart_of_the_server_is_survived() {
     );
 }
 
-/// Guards exactness across restarts in the middle of commits.
+/// Guards that acknowledged commits survive restarts, and failed ones leave nothing.
 #[test]
-fn restarts_during_work_leave_exactly_what_was_answered() {
+fn restarts_leave_exactly_the_acknowledged_commits() {
     let mut cluster = PostgresCluster::start();
-    let database = Database::on(&cluster.url());
+    let database = ScratchDatabase::on(&cluster.url());
     let store = database.store();
     let plans: Vec<_> = (0..3).map(|_| plan_id()).collect();
     for plan in &plans {
@@ -91,11 +91,11 @@ fn restarts_during_work_leave_exactly_what_was_answered() {
     assert_eq!(verify_store(&store).unwrap().problems, Vec::<String>::new());
 }
 
-/// Guards the command that `backup` names, and `ADOPT`: what it copied reads and writes on elsewhere,
-/// and whoever kept a cursor goes on from it.
+/// Guards the command that `backup` suggests, and `ADOPT_SERVER`: the copy can be read and written
+/// elsewhere, and old cursors stay valid.
 #[test]
-fn a_dump_restored_on_another_server_goes_on() {
-    let before = Database::new();
+fn a_restored_dump_continues_on_another_server() {
+    let before = ScratchDatabase::new();
     let store = before.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
@@ -107,12 +107,12 @@ fn a_dump_restored_on_another_server_goes_on() {
     let Err(StoreError::Unsupported { what }) = store.write_backup(&dump) else {
         panic!("a backup was made")
     };
-    let (_, command) = what.split_once("itself: ").unwrap();
-    shell(command);
+    let (_, command) = what.split_once("store: ").unwrap();
+    run_shell(command);
 
     let cluster = PostgresCluster::start();
-    let after = Database::on(&cluster.url());
-    shell(&format!(
+    let after = ScratchDatabase::on(&cluster.url());
+    run_shell(&format!(
         "pg_restore --dbname='{}' '{}'",
         after.url(),
         dump.display()
@@ -132,7 +132,7 @@ fn a_dump_restored_on_another_server_goes_on() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what a person would type")]
-fn shell(command: &str) {
+fn run_shell(command: &str) {
     let output = std::process::Command::new("sh")
         .args([
             "-c",

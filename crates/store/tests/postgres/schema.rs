@@ -1,4 +1,4 @@
-//! The schema: absent, set up, older, newer, somebody else's.
+//! Tests the schema: absent, created, older, newer, foreign.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -10,13 +10,13 @@ use store::{
     StoreMaintenance, StoreReader, StoreWriter,
 };
 
-use crate::database::{Database, Role};
+use crate::database::{LoginRole, ScratchDatabase};
 use crate::decisions::{append, create, plan_id};
 
-/// Guards "reads never write": everything is empty, and stays absent.
+/// Guards that reads never write: everything is empty and stays absent.
 #[test]
 fn an_absent_store_reads_as_empty_and_stays_absent() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plan = plan_id();
     assert_eq!(store.read_plan(plan).unwrap(), None);
@@ -62,15 +62,16 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
     assert_eq!(schemas, "0");
 }
 
-/// Guards every statement fitting the tables (`statements::ALL`, prepared by `check`).
+/// Guards that every statement matches the tables (`statements::ALL`, prepared by
+/// `check_integrity`).
 #[test]
 fn every_statement_can_be_prepared() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let store = database.store();
     assert_eq!(store.migrate_schema().unwrap(), (0, 4));
     assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     assert_eq!(store.migrate_schema().unwrap(), (4, 4));
-    // And that `check` would tell.
+    // `check_integrity` would report a mismatch.
     database
         .sql()
         .run("ALTER TABLE leases RENAME COLUMN owner TO holder");
@@ -81,10 +82,10 @@ fn every_statement_can_be_prepared() {
     );
 }
 
-/// Guards the advisory lock around setting up.
+/// Guards the advisory lock around creating the schema.
 #[test]
 fn ten_stores_set_up_an_empty_database_at_once() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let start = Barrier::new(10);
     std::thread::scope(|scope| {
         for _ in 0..10 {
@@ -108,11 +109,11 @@ fn ten_stores_set_up_an_empty_database_at_once() {
     assert_eq!(store.read_info().unwrap().schema_version, Some(4));
 }
 
-/// Guards asking the catalog itself: a session that looked at the empty database before it waited for the lock would
-/// answer from its cache that there is still no store, and set it up a second time.
+/// Guards the direct catalog query. A session that saw the empty database before it waited for the
+/// lock would otherwise use its cache and create the store again.
 #[test]
 fn ten_stores_that_read_first_set_up_an_empty_database_at_once() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let start = Barrier::new(10);
     std::thread::scope(|scope| {
         for _ in 0..10 {
@@ -131,18 +132,19 @@ fn ten_stores_that_read_first_set_up_an_empty_database_at_once() {
     assert_eq!(plans.unwrap().len(), 10);
 }
 
-/// Guards telling "you may not look" from "there is nothing": a store that reads as empty invites people to start over.
+/// Guards the difference between no permission and no store: a store that reads as empty invites
+/// users to start over.
 #[test]
-fn a_store_without_permission_is_not_an_empty_one() {
-    let role = Role::new("stranger", "");
-    let database = Database::new();
+fn a_store_without_permission_does_not_read_as_empty() {
+    let role = LoginRole::new("stranger", "");
+    let database = ScratchDatabase::new();
     database.store().commit(create(plan_id())).unwrap();
     let store = PostgresStore::new(&role.url(&database), PostgresOptions::default()).unwrap();
     let read = store.read_plan(plan_id());
     let Err(StoreError::Unusable { why, .. }) = read else {
         panic!("{read:?}")
     };
-    assert_eq!(why, "this user has no permission on the schema planwright");
+    assert_eq!(why, "this user has no permission for schema planwright");
     let answer = store.commit(create(plan_id()));
     assert!(
         matches!(
@@ -153,12 +155,12 @@ fn a_store_without_permission_is_not_an_empty_one() {
     );
 }
 
-/// Guards the refusal of an older schema, for reads and writes, until somebody migrates.
+/// Guards that an older schema is refused for reads and writes until it is migrated.
 #[test]
 fn an_older_schema_is_refused_until_it_is_migrated() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let mut sql = database.sql();
-    // A store as the program before the first migration would have left it.
+    // A store as the program before the first migration left it.
     sql.run(
         "CREATE SCHEMA planwright; \
          CREATE TABLE planwright.schema_version (singleton BOOLEAN PRIMARY KEY DEFAULT true, \
@@ -195,10 +197,10 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     assert!(store.read_plan(plan).unwrap().is_some());
 }
 
-/// Guards the version being checked inside every transaction: a store that worked stops at once.
+/// Guards that every transaction checks the version: a running store stops at once.
 #[test]
 fn a_newer_schema_stops_a_running_store() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
@@ -223,14 +225,14 @@ fn a_newer_schema_stops_a_running_store() {
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
 }
 
-/// Evidence as it was kept before it was kept by subject.
+/// Reverts the table of evidence to its form before subjects.
 const EVIDENCE_BEFORE: &str = "ALTER TABLE evidence DROP COLUMN subject, \
     ADD PRIMARY KEY (plan_id, entry, scope, name, revision)";
 
-/// Guards the step from the first schema to the one with projects.
+/// Guards the migration that adds projects.
 #[test]
-fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
-    let database = Database::new();
+fn migrating_the_first_schema_keeps_data_and_adds_projects() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     let name: plan::QualifiedName = "house".parse().unwrap();
     store.migrate_schema().unwrap();
@@ -249,10 +251,10 @@ fn what_the_first_schema_holds_is_kept_and_projects_come_with_the_next() {
     assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");
 }
 
-/// Guards the step to evidence by subject.
+/// Guards the migration to evidence by subject.
 #[test]
-fn evidence_is_kept_and_found_by_its_subject() {
-    let database = Database::new();
+fn evidence_is_migrated_to_subjects() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
@@ -266,11 +268,11 @@ fn evidence_is_kept_and_found_by_its_subject() {
     assert_eq!(sql.value("SELECT subject FROM evidence"), "ab");
 }
 
-/// Guards a changed table not being taken for damage: prepared statements are made anew.
+/// Guards that a changed table does not count as damage: statements are prepared again.
 #[test]
-fn a_table_that_changed_under_prepared_statements_is_read_again() {
-    let database = Database::new();
-    // The one that prepared them is the one that is used again.
+fn statements_are_prepared_again_after_a_table_changed() {
+    let database = ScratchDatabase::new();
+    // A single connection, so that the one with the prepared statements is reused.
     let store = database.store_with(PostgresOptions {
         max_connections: 1,
         ..PostgresOptions::default()
@@ -292,10 +294,10 @@ fn a_table_that_changed_under_prepared_statements_is_read_again() {
     );
 }
 
-/// Guards tables of somebody else.
+/// Guards foreign tables.
 #[test]
-fn tables_of_somebody_else_are_left_alone() {
-    let database = Database::new();
+fn foreign_tables_are_left_alone() {
+    let database = ScratchDatabase::new();
     let mut sql = database.sql();
     sql.run("CREATE SCHEMA planwright; CREATE TABLE planwright.plans (mine TEXT)");
     let store = database.store();
@@ -313,10 +315,10 @@ fn tables_of_somebody_else_are_left_alone() {
     );
 }
 
-/// Guards stores in one database not seeing each other.
+/// Guards that stores in one database are separate.
 #[test]
 fn two_schemas_are_two_stores() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let one = database.store();
     let other = database.store_with(PostgresOptions {
         schema: "other".to_owned(),
@@ -333,9 +335,9 @@ fn two_schemas_are_two_stores() {
     );
 }
 
-/// Guards the hint naming a command that works, and no password in it.
+/// Guards that the hint contains a working command and no password.
 #[test]
-fn a_backup_is_referred_to_pg_dump_without_the_password() {
+fn a_backup_suggests_pg_dump_without_the_password() {
     let url = "postgres://ada:swordfish@db.example:5433/plans";
     let store = PostgresStore::new(url, PostgresOptions::default()).unwrap();
     let Err(StoreError::Unsupported { what }) = store.write_backup(Path::new("/tmp/it's.dump"))

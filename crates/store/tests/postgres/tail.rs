@@ -1,4 +1,4 @@
-//! The log of all plans: every event once, in order per plan, nothing behind a cursor.
+//! Tests the log of all plans: every event once, in order per plan, none before a cursor.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use plan::{PlanId, PlanVersion};
 use store::{Cursor, EventLog, PostgresStore, StoreReader, StoreWriter};
 
-use crate::database::Database;
+use crate::database::ScratchDatabase;
 use crate::decisions::{append, create, plan_id};
 
-/// Guards `xid < pg_snapshot_xmin(…)` in `EVENTS`: a transaction that began earlier and commits later
-/// is neither skipped nor does anything come twice.
+/// Guards `xid < pg_snapshot_xmin(…)` in `EVENTS`: a transaction that begins early and commits late
+/// is not skipped, and nothing is repeated.
 #[test]
 fn a_transaction_that_commits_late_is_not_skipped() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let store = database.store();
     let (early, late) = (plan_id(), plan_id());
     store.commit(create(early)).unwrap();
@@ -22,7 +22,7 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     let seen = page(&store, &Cursor::START, 2);
     assert_eq!(versions(&seen.events), [(early, 1), (late, 1)]);
 
-    // By hand: a commit of the store that takes its number now and ends later.
+    // Direct SQL: a commit that gets its transaction id now and ends later.
     let mut slow = database.sql();
     slow.run("BEGIN");
     slow.run(&format!(
@@ -40,7 +40,7 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     );
     assert_eq!(held.next, seen.next);
     assert_eq!(store.read_latest_cursor().unwrap(), seen.next);
-    // Reading one plan waits for nobody.
+    // Reading one plan does not wait.
     assert_eq!(
         store
             .read_plan_events(early, PlanVersion(0), 100)
@@ -48,7 +48,7 @@ fn a_transaction_that_commits_late_is_not_skipped() {
             .len(),
         4
     );
-    // Until nothing more is heard of these commits.
+    // Wait until all notifications of these commits have arrived.
     store.wait_for_commit(Duration::from_millis(1)).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
@@ -73,11 +73,11 @@ fn a_transaction_that_commits_late_is_not_skipped() {
     assert_eq!(store.read_events(&rest.next, 1000).unwrap().events, []);
 }
 
-/// Guards the lock being taken before the transaction gets its number: the order of numbers is the
-/// order of the plan's events, also when transactions overlap.
+/// Guards that the lock is taken before the transaction id is assigned: ids are in the order of the
+/// plan's events, even if transactions overlap.
 #[test]
 fn a_follower_sees_every_event_once_and_each_plan_in_order() {
-    let database = Database::new();
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plans: Vec<PlanId> = (0..3).map(|_| plan_id()).collect();
     for plan in &plans {
@@ -108,7 +108,7 @@ fn a_follower_sees_every_event_once_and_each_plan_in_order() {
                     .spawn(move || (0..25).for_each(|_| drop(store.commit(append(plan)).unwrap())));
             }
         });
-        // Nothing of this server's other tests may hold the end back for long.
+        // Transactions of other tests on this server must not hold back the log for long.
         let end = store
             .list_plans(&store::PlanFilter::default(), None, 10)
             .unwrap();
@@ -137,17 +137,17 @@ fn a_follower_sees_every_event_once_and_each_plan_in_order() {
     }
 }
 
-/// Guards `xid_base`: a store restored on a server that has counted less reads on where it was, and
-/// writes behind that.
+/// Guards `xid_base`: a store restored on a server with smaller transaction ids stays readable, and
+/// new events follow the old ones.
 #[test]
-fn a_store_moved_to_another_server_counts_on() {
-    let database = Database::new();
+fn a_store_moved_to_another_server_continues_its_log() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     store.commit(append(plan)).unwrap();
     drop(store);
-    // As after a restore: numbers this server will not reach for long, and another server's identity.
+    // As after a restore: ids this server will not reach soon, and another server's identity.
     let mut sql = database.sql();
     sql.run("UPDATE events SET xid = xid + 1000000000000");
     sql.run("UPDATE schema_version SET system = system + 1");
@@ -166,10 +166,10 @@ fn a_store_moved_to_another_server_counts_on() {
     assert_ne!(sql.value("SELECT xid_base FROM schema_version"), "0");
 }
 
-/// Guards cursors being readable as text by whoever kept them.
+/// Guards that a cursor survives a round trip as text.
 #[test]
-fn a_cursor_survives_being_written_down() {
-    let database = Database::new();
+fn a_cursor_survives_a_round_trip_as_text() {
+    let database = ScratchDatabase::new();
     let store = database.store();
     let plan = plan_id();
     assert_eq!(store.read_latest_cursor().unwrap(), Cursor::START);
@@ -183,8 +183,7 @@ fn a_cursor_survives_being_written_down() {
     assert_eq!(store.read_events(&far, 1000).unwrap().events, []);
 }
 
-/// A page with so many events. Whatever runs on this server, for other tests too, may hold them back
-/// for a moment.
+/// Waits for a page with this many events. Transactions of other tests may hold them back.
 fn page(store: &PostgresStore, after: &Cursor, count: usize) -> store::EventPage {
     let began = Instant::now();
     loop {

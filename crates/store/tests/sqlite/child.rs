@@ -1,4 +1,4 @@
-//! Processes of our own: this test binary run again, told by an environment variable what to be.
+//! Child processes: this test binary started again, with its role in an environment variable.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,53 +9,53 @@ use planwright_store::fault::{FaultPoint, StoreFault, StoreFaults};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 use planwright_store::{Clock, StoreMaintenance, StoreReader, StoreWriter};
 
-use crate::support::{about, create, creates, key, plan_id, toggle};
+use crate::support::{create, creates, key, plan_id, submission_for, toggle};
 
 const ROLE: &str = "PLANWRIGHT_TEST_ROLE";
 const STORE: &str = "PLANWRIGHT_TEST_STORE";
 const NUMBER: &str = "PLANWRIGHT_TEST_NUMBER";
 
-/// A running child. Killed if the test ends before it does.
-pub struct Process {
+/// A running child. Killed when dropped.
+pub struct ChildProcess {
     child: Child,
-    said: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
-/// The command that runs this binary as a child with this role.
+/// Returns the command that runs this binary as a child with this role.
 pub fn command(role: &str, store: &Path, number: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    set_up(&mut command, role, store, number);
+    set_role(&mut command, role, store, number);
     command.args(ARGUMENTS);
     command
 }
 
-/// What makes the test binary run nothing but the child.
+/// Arguments that make the test binary run only the child.
 pub const ARGUMENTS: [&str; 3] = ["child::child_process", "--exact", "--nocapture"];
 
-pub fn set_up(command: &mut Command, role: &str, store: &Path, number: u64) {
+pub fn set_role(command: &mut Command, role: &str, store: &Path, number: u64) {
     command
         .env(ROLE, role)
         .env(STORE, store)
         .env(NUMBER, number.to_string());
 }
 
-impl Process {
+impl ChildProcess {
     pub fn start(role: &str, store: &Path, number: u64) -> Self {
         Self::run(&mut command(role, store, number))
     }
 
     pub fn run(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Self { child, said }
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
     }
 
-    /// The next thing it says; `None` once it has ended.
-    pub fn hear(&mut self) -> Option<String> {
+    /// Returns the next line of output; `None` once the child has ended.
+    pub fn read_line(&mut self) -> Option<String> {
         let mut line = String::new();
-        while self.said.read_line(&mut line).unwrap() > 0 {
-            if let Some((_, said)) = line.trim_end().split_once("> ") {
-                return Some(said.to_owned());
+        while self.output.read_line(&mut line).unwrap() > 0 {
+            if let Some((_, output)) = line.trim_end().split_once("> ") {
+                return Some(output.to_owned());
             }
             line.clear();
         }
@@ -63,16 +63,16 @@ impl Process {
     }
 
     pub fn expect(&mut self, what: &str) {
-        assert_eq!(self.hear().as_deref(), Some(what));
+        assert_eq!(self.read_line().as_deref(), Some(what));
     }
 
-    /// Waits until it ended well.
+    /// Waits for the child and checks that it succeeded.
     pub fn finish(mut self) {
-        while self.hear().is_some() {}
+        while self.read_line().is_some() {}
         assert!(self.child.wait().unwrap().success(), "a child failed");
     }
 
-    /// Waits until it ended, however.
+    /// Waits for the child, whatever its status.
     pub fn wait(&mut self) {
         self.child.wait().unwrap();
     }
@@ -83,20 +83,20 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Told to the parent, on a line of its own that the test runner does not write into.
-fn say(what: &str) {
+/// Prints to the parent, on a separate line that the test runner does not write to.
+fn report(what: &str) {
     println!("\n> {what}");
     std::io::stdout().flush().unwrap();
 }
 
-/// Not a test of its own: what a child does. Nothing unless a test started it.
+/// Not a test: runs a child's role. Does nothing unless a test started it.
 #[test]
 fn child_process() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -111,13 +111,13 @@ fn child_process() {
         "hold-the-turn" => hold_the_turn(store),
         "commit-once" => commit_once(store, number),
         "commit-slowly" => commit_slowly(store, number),
-        "look" => look(store),
-        "fill" => fill(store),
+        "look" => report_errors(store),
+        "fill" => write_until_refused(store),
         point => die_in_a_batch(store, point),
     }
 }
 
-/// Makes a plan and commits to it 20 times; the store may not exist yet.
+/// Creates a plan and commits to it 20 times. The store may not exist yet.
 fn write(path: &Path, number: u64) {
     let store = SqliteStore::new(path, SqliteOptions::default());
     create(&store, plan_id(number)).unwrap();
@@ -126,7 +126,7 @@ fn write(path: &Path, number: u64) {
     }
 }
 
-/// Says the version of its plan after every commit.
+/// Prints the version of its plan after every commit.
 fn write_until_killed(path: &Path, number: u64) {
     let store = SqliteStore::new(path, SqliteOptions::default());
     if store.read_plan(plan_id(number)).unwrap().is_none() {
@@ -134,15 +134,15 @@ fn write_until_killed(path: &Path, number: u64) {
     }
     loop {
         let committed = toggle(&store, plan_id(number)).unwrap();
-        say(&committed.receipt.version.unwrap().to_string());
+        report(&committed.receipt.version.unwrap().to_string());
     }
 }
 
-/// Takes the turn, and stays in it.
+/// Takes the write turn and keeps it.
 fn hold_the_turn(path: &Path) {
     let faults = StoreFaults::new(|point| {
         if point == FaultPoint::BeforeCommit {
-            say("holding");
+            report("holding");
             std::thread::sleep(Duration::from_secs(600));
         }
         StoreFault::None
@@ -157,52 +157,56 @@ fn hold_the_turn(path: &Path) {
 
 fn commit_once(path: &Path, number: u64) {
     let store = SqliteStore::new(path, SqliteOptions::default());
-    say("starting");
+    report("starting");
     create(&store, plan_id(number)).unwrap();
-    say("committed");
+    report("committed");
 }
 
-/// One commit for every line it is sent.
+/// Commits once for every line of input.
 fn commit_slowly(path: &Path, number: u64) {
     let store = SqliteStore::new(path, SqliteOptions::default());
     create(&store, plan_id(number)).unwrap();
-    say("1");
+    report("1");
     for line in std::io::stdin().lines() {
         line.unwrap();
         let committed = toggle(&store, plan_id(number)).unwrap();
-        say(&committed.receipt.version.unwrap().to_string());
+        report(&committed.receipt.version.unwrap().to_string());
     }
 }
 
-/// Says what is wrong with reading and with writing.
-fn look(path: &Path) {
+/// Prints the errors of reading and writing.
+fn report_errors(path: &Path) {
     let store = SqliteStore::new(path, SqliteOptions::default());
-    say(&store
-        .read_info()
-        .err()
-        .map_or("-".into(), |error| error.to_string()));
-    say(&create(&store, plan_id(1))
-        .err()
-        .map_or("-".into(), |error| error.to_string()));
+    report(
+        &store
+            .read_info()
+            .err()
+            .map_or("-".into(), |error| error.to_string()),
+    );
+    report(
+        &create(&store, plan_id(1))
+            .err()
+            .map_or("-".into(), |error| error.to_string()),
+    );
 }
 
-/// Writes until the system refuses to let a file grow. Says how far it came and what it was told.
-fn fill(path: &Path) {
+/// Writes until a file cannot grow any more. Prints how far it got and the error.
+fn write_until_refused(path: &Path) {
     let store = SqliteStore::new(path, SqliteOptions::default());
     let goal = "x".repeat(20_000);
     for number in 0.. {
-        let submission = about(plan_id(number), creates(plan_id(number), &goal));
+        let submission = submission_for(plan_id(number), creates(plan_id(number), &goal));
         if let Err(error) = store.commit(submission) {
-            say(&number.to_string());
-            say(&format!("{error:?}"));
+            report(&number.to_string());
+            report(&format!("{error:?}"));
             return;
         }
     }
 }
 
-/// Commits one plan; then eight threads submit at once, and the process is killed at this point of a
-/// batch that carries at least two of them. Says how many of the eight were committed before that
-/// batch, and how many with it.
+/// Commits one plan. Then eight threads submit at once, and the process is killed at this point of
+/// a batch with at least two of them. Prints how many of the eight were committed before that
+/// batch, and how many including it.
 fn die_in_a_batch(path: &Path, point: &str) {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Weak};
@@ -221,8 +225,8 @@ fn die_in_a_batch(path: &Path, point: &str) {
             }
             let so_far = decided.load(Ordering::SeqCst);
             let before = committed.load(Ordering::SeqCst);
-            // The first commit goes through. Whoever leads next dawdles until all of the eight that
-            // are not decided yet wait behind it.
+            // The first commit passes. The next leader waits until all undecided threads queue
+            // behind it.
             if so_far >= 2 && at == FaultPoint::BeforeCommit {
                 let store = store.upgrade().unwrap();
                 while store.queued_callers() as u64 != 1 + (8 - (so_far - 1)) {
@@ -230,7 +234,7 @@ fn die_in_a_batch(path: &Path, point: &str) {
                 }
             }
             if at == deadly && so_far >= before + 2 {
-                say(&format!("dying {} {}", before - 1, so_far - 1));
+                report(&format!("dying {} {}", before - 1, so_far - 1));
                 let this = rustix::process::getpid();
                 rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();
                 std::thread::sleep(Duration::from_secs(60));
@@ -253,10 +257,11 @@ fn die_in_a_batch(path: &Path, point: &str) {
         .map(|number| {
             let store = Arc::clone(&store);
             std::thread::spawn(move || {
-                let mut submission = about(plan_id(number), creates(plan_id(number), "batch"));
+                let mut submission =
+                    submission_for(plan_id(number), creates(plan_id(number), "batch"));
                 submission.key = Some(key(&number.to_string()));
                 store.commit(submission).unwrap();
-                say(&number.to_string());
+                report(&number.to_string());
             })
         })
         .collect();

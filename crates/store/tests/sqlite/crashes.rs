@@ -1,30 +1,32 @@
-//! Killed in the middle: all of it or none of it, and what was told stays.
+//! Tests killed processes: a commit is whole or absent, and acknowledged commits survive.
 
 use std::time::Duration;
 
 use planwright_store::{StoreReader, StoreWriter};
 
-use crate::child::{self, Process};
-use crate::support::{Place, about, create, creates, key, plan_id, sound, toggle, version};
+use crate::child::{self, ChildProcess};
+use crate::support::{
+    DatabaseDir, create, creates, key, plan_id, submission_for, toggle, verify_counts, version,
+};
 
-/// What became of eight submissions when their process was killed in the middle of a batch.
-struct Killed {
+/// The outcome of eight submissions whose process was killed during a batch.
+struct KilledBatch {
     /// Committed before that batch.
     before: usize,
-    /// Committed if that batch was.
+    /// Committed in total if that batch was committed.
     with_it: usize,
-    /// There afterwards.
-    there: usize,
-    /// Told that they were done.
-    told: usize,
+    /// Present after the kill.
+    stored: usize,
+    /// Acknowledged before the kill.
+    acknowledged: usize,
 }
 
-fn killed_at(point: &str) -> Killed {
-    let place = Place::new();
-    let mut process = Process::start(point, &place.path, 0);
-    let mut told = Vec::new();
+fn kill_at(point: &str) -> KilledBatch {
+    let dir = DatabaseDir::new();
+    let mut process = ChildProcess::start(point, &dir.path, 0);
+    let mut acknowledged = Vec::new();
     let mut batch = None;
-    while let Some(line) = process.hear() {
+    while let Some(line) = process.read_line() {
         match line
             .strip_prefix("dying ")
             .and_then(|numbers| numbers.split_once(' '))
@@ -32,120 +34,129 @@ fn killed_at(point: &str) -> Killed {
             Some((before, with_it)) => {
                 batch = Some((before.parse().unwrap(), with_it.parse().unwrap()));
             }
-            None => told.push(line.parse::<u64>().unwrap()),
+            None => acknowledged.push(line.parse::<u64>().unwrap()),
         }
     }
     process.wait();
     let (before, with_it) = batch.expect("it died in a batch");
-    let store = place.store();
-    sound(&store);
-    let there: Vec<u64> = (1..=8)
+    let store = dir.store();
+    verify_counts(&store);
+    let stored: Vec<u64> = (1..=8)
         .filter(|n| version(&store, plan_id(*n)) > 0)
         .collect();
-    for number in &told {
-        assert!(there.contains(number), "{number} was told and is lost");
+    for number in &acknowledged {
+        assert!(
+            stored.contains(number),
+            "{number} was acknowledged and lost"
+        );
     }
-    // Submitting the same again is safe, whatever became of it: the key knows.
+    // Submitting again is safe in any case, because of the key.
     for number in 1..=8 {
-        let mut submission = about(plan_id(number), creates(plan_id(number), "batch"));
+        let mut submission = submission_for(plan_id(number), creates(plan_id(number), "batch"));
         submission.key = Some(key(&number.to_string()));
         let committed = store.commit(submission).unwrap();
-        assert_eq!(committed.is_repeat, there.contains(&number), "{number}");
+        assert_eq!(committed.is_repeat, stored.contains(&number), "{number}");
     }
-    assert_eq!(sound(&store), (9, 9));
-    Killed {
+    assert_eq!(verify_counts(&store), (9, 9));
+    KilledBatch {
         before,
         with_it,
-        there: there.len(),
-        told: told.len(),
+        stored: stored.len(),
+        acknowledged: acknowledged.len(),
     }
 }
 
 #[test]
-fn killed_after_deciding_nothing_of_the_batch_is_there() {
-    let killed = killed_at("Decided");
-    assert_eq!(killed.there, killed.before);
+fn a_kill_after_deciding_loses_the_whole_batch() {
+    let killed = kill_at("Decided");
+    assert_eq!(killed.stored, killed.before);
 }
 
 #[test]
-fn killed_before_commit_nothing_of_the_batch_is_there() {
-    let killed = killed_at("BeforeCommit");
-    assert_eq!(killed.there, killed.before);
+fn a_kill_before_commit_loses_the_whole_batch() {
+    let killed = kill_at("BeforeCommit");
+    assert_eq!(killed.stored, killed.before);
 }
 
 #[test]
-fn killed_after_commit_all_of_the_batch_is_there_and_nobody_was_told() {
-    let killed = killed_at("AfterCommit");
-    assert_eq!(killed.there, killed.with_it);
+fn a_kill_after_commit_keeps_the_whole_batch_unacknowledged() {
+    let killed = kill_at("AfterCommit");
+    assert_eq!(killed.stored, killed.with_it);
     assert!(
-        killed.told <= killed.before,
-        "nobody is told before the commit"
+        killed.acknowledged <= killed.before,
+        "no commit is acknowledged before it is durable"
     );
 }
 
 #[test]
-fn what_was_told_survives_a_kill_at_any_moment() {
-    let place = Place::new();
+fn acknowledged_commits_survive_a_kill_at_any_moment() {
+    let dir = DatabaseDir::new();
     for round in 0..12 {
-        let mut processes: Vec<Process> = (0..3)
-            .map(|number| Process::start("write-until-killed", &place.path, number))
+        let mut processes: Vec<ChildProcess> = (0..3)
+            .map(|number| ChildProcess::start("write-until-killed", &dir.path, number))
             .collect();
         for process in &mut processes {
-            process.hear().unwrap();
+            process.read_line().unwrap();
         }
         std::thread::sleep(Duration::from_millis(7 * round));
         for (number, mut process) in processes.into_iter().enumerate() {
             process.kill();
-            let mut told = 0;
-            while let Some(version) = process.hear() {
-                told = version.parse().unwrap_or(told);
+            let mut acknowledged = 0;
+            while let Some(version) = process.read_line() {
+                acknowledged = version.parse().unwrap_or(acknowledged);
             }
-            let there = version(&place.store(), plan_id(number as u64));
-            assert!(there >= told, "told {told}, there {there}");
-            assert!(there <= told + 1 || told == 0, "told {told}, there {there}");
+            let stored = version(&dir.store(), plan_id(number as u64));
+            assert!(
+                stored >= acknowledged,
+                "acknowledged {acknowledged}, stored {stored}"
+            );
+            assert!(
+                stored <= acknowledged + 1 || acknowledged == 0,
+                "acknowledged {acknowledged}, stored {stored}"
+            );
         }
     }
-    sound(&place.store());
+    verify_counts(&dir.store());
 }
 
-/// A file may not grow beyond a limit: COMMIT itself fails, in the middle of writing the log. What
-/// is answered is that nothing was written, and that is so.
+/// A file size limit makes COMMIT fail while it writes the log. The error says that nothing was
+/// written, which is true.
 #[test]
-fn a_commit_that_cannot_be_written_says_that_nothing_was() {
-    let place = Place::new();
-    create(&place.store(), plan_id(1_000)).unwrap();
-    // The signal that would kill the process is ignored, and that is inherited.
+fn a_commit_that_cannot_be_written_is_reported_as_failed() {
+    let dir = DatabaseDir::new();
+    create(&dir.store(), plan_id(1_000)).unwrap();
+    // The signal that would kill the process is ignored, and children inherit that.
     let mut command = std::process::Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; ulimit -f 2000; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
         .args(child::ARGUMENTS);
-    child::set_up(&mut command, "fill", &place.path, 0);
-    let mut process = Process::run(&mut command);
-    let written: u64 = process.hear().unwrap().parse().unwrap();
-    let error = process.hear().unwrap();
+    child::set_role(&mut command, "fill", &dir.path, 0);
+    let mut process = ChildProcess::run(&mut command);
+    let written: u64 = process.read_line().unwrap().parse().unwrap();
+    let error = process.read_line().unwrap();
     process.finish();
     assert!(error.starts_with("Failed("), "{error}");
     assert!(written > 5, "{written}");
-    let store = place.store();
-    assert_eq!(sound(&store), (written + 1, written + 1));
+    let store = dir.store();
+    assert_eq!(verify_counts(&store), (written + 1, written + 1));
     assert!(store.read_plan(plan_id(written)).unwrap().is_none());
     toggle(&store, plan_id(1_000)).unwrap();
-    assert_eq!(sound(&store), (written + 1, written + 2));
+    assert_eq!(verify_counts(&store), (written + 1, written + 2));
 }
 
-/// Killed while it makes directory, file, log and schema: whoever comes next finishes it.
+/// KilledBatch while it creates directory, file, log and schema: the next process finishes.
 #[test]
-fn a_store_that_was_half_made_is_made_by_the_next() {
+fn a_half_created_store_is_finished_by_the_next_process() {
     for delay in 0..25 {
-        let place = Place::new();
-        let mut process = Process::start("commit-once", &place.path, 0);
+        let dir = DatabaseDir::new();
+        let mut process = ChildProcess::start("commit-once", &dir.path, 0);
         process.expect("starting");
         std::thread::sleep(Duration::from_micros(delay * 200));
         process.kill();
-        let store = place.store();
-        let there = version(&store, plan_id(0));
+        let store = dir.store();
+        let stored = version(&store, plan_id(0));
         create(&store, plan_id(1)).unwrap();
-        assert_eq!(sound(&store), (1 + there, 1 + there));
+        assert_eq!(verify_counts(&store), (1 + stored, 1 + stored));
     }
 }

@@ -1,4 +1,4 @@
-//! The file: absent, foreign, damaged, replaced, copied.
+//! Tests the file: absent, foreign, damaged, replaced, copied.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,15 +11,15 @@ use planwright_store::{
     verify::verify_store,
 };
 
-use crate::child::Process;
-use crate::support::{Place, create, plan_id, sound, toggle, version};
+use crate::child::ChildProcess;
+use crate::support::{DatabaseDir, create, plan_id, toggle, verify_counts, version};
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// What a write says.
-fn refused(store: &SqliteStore) -> StoreError {
+/// Returns the error of a write.
+fn write_error(store: &SqliteStore) -> StoreError {
     match create(store, plan_id(1)).unwrap_err() {
         CommitError::Failed(error) => error,
         other => panic!("{other:?}"),
@@ -28,9 +28,9 @@ fn refused(store: &SqliteStore) -> StoreError {
 
 #[test]
 fn an_absent_store_reads_as_empty_and_stays_absent() {
-    let place = Place::new();
-    let deep = place.directory.path().join("not/there/planwright.db");
-    for path in [&place.path, &deep] {
+    let dir = DatabaseDir::new();
+    let deep = dir.directory.path().join("not/there/planwright.db");
+    for path in [&dir.path, &deep] {
         let store = SqliteStore::new(path, SqliteOptions::default());
         let id = plan_id(1);
         assert_eq!(store.read_plan(id).unwrap(), None);
@@ -56,21 +56,21 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
         assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
         assert!(
             store
-                .write_backup(&place.directory.path().join("copy"))
+                .write_backup(&dir.directory.path().join("copy"))
                 .is_err()
         );
     }
-    assert_eq!(place.files(), Vec::<String>::new());
+    assert_eq!(dir.files(), Vec::<String>::new());
 }
 
 #[test]
-fn the_first_write_makes_directory_and_file_for_the_owner_only() {
-    let place = Place::new();
-    let path = place.directory.path().join("some/where/planwright.db");
+fn the_first_write_creates_directory_and_file_for_the_owner_only() {
+    let dir = DatabaseDir::new();
+    let path = dir.directory.path().join("some/where/planwright.db");
     let store = SqliteStore::new(&path, SqliteOptions::default());
     create(&store, plan_id(1)).unwrap();
     assert_eq!(mode(path.parent().unwrap()), 0o700);
-    assert_eq!(mode(&place.directory.path().join("some")), 0o700);
+    assert_eq!(mode(&dir.directory.path().join("some")), 0o700);
     for entry in fs::read_dir(path.parent().unwrap()).unwrap() {
         let file = entry.unwrap().path();
         assert_eq!(mode(&file), 0o600, "{}", file.display());
@@ -89,42 +89,42 @@ fn the_first_write_makes_directory_and_file_for_the_owner_only() {
 }
 
 #[test]
-fn migrating_an_absent_store_makes_it() {
-    let place = Place::new();
-    assert_eq!(place.store().migrate_schema().unwrap(), (0, 4));
-    assert_eq!(place.store().read_info().unwrap().schema_version, Some(4));
+fn migrating_an_absent_store_creates_it() {
+    let dir = DatabaseDir::new();
+    assert_eq!(dir.store().migrate_schema().unwrap(), (0, 4));
+    assert_eq!(dir.store().read_info().unwrap().schema_version, Some(4));
 }
 
 #[test]
 fn an_empty_file_reads_as_empty_and_becomes_a_store() {
-    let place = Place::new();
-    fs::write(&place.path, b"").unwrap();
-    let store = place.store();
+    let dir = DatabaseDir::new();
+    fs::write(&dir.path, b"").unwrap();
+    let store = dir.store();
     assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
     assert_eq!(store.read_info().unwrap().schema_version, None);
-    assert_eq!(fs::metadata(&place.path).unwrap().len(), 0);
+    assert_eq!(fs::metadata(&dir.path).unwrap().len(), 0);
     create(&store, plan_id(1)).unwrap();
-    assert_eq!(sound(&store), (1, 1));
+    assert_eq!(verify_counts(&store), (1, 1));
 }
 
 #[test]
-fn what_is_no_store_is_told_apart_and_left_alone() {
-    let place = Place::new();
-    let store = place.store();
+fn foreign_files_are_reported_and_left_alone() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
 
-    fs::create_dir(&place.path).unwrap();
+    fs::create_dir(&dir.path).unwrap();
     assert!(
-        matches!(refused(&store), StoreError::Unusable { why, .. } if why.contains("directory"))
+        matches!(write_error(&store), StoreError::Unusable { why, .. } if why.contains("directory"))
     );
     assert!(matches!(
         store.read_plan(plan_id(1)),
         Err(StoreError::Unusable { .. })
     ));
-    fs::remove_dir(&place.path).unwrap();
+    fs::remove_dir(&dir.path).unwrap();
 
     let text = "to be, or not to be\n".repeat(100);
-    fs::write(&place.path, &text).unwrap();
-    assert!(matches!(refused(&store), StoreError::NotAStore { .. }));
+    fs::write(&dir.path, &text).unwrap();
+    assert!(matches!(write_error(&store), StoreError::NotAStore { .. }));
     assert!(matches!(
         store.read_plan(plan_id(1)),
         Err(StoreError::NotAStore { .. })
@@ -133,14 +133,14 @@ fn what_is_no_store_is_told_apart_and_left_alone() {
         store.read_info(),
         Err(StoreError::NotAStore { .. })
     ));
-    assert_eq!(fs::read_to_string(&place.path).unwrap(), text);
-    fs::remove_file(&place.path).unwrap();
+    assert_eq!(fs::read_to_string(&dir.path).unwrap(), text);
+    fs::remove_file(&dir.path).unwrap();
 
-    let theirs = rusqlite::Connection::open(&place.path).unwrap();
+    let theirs = rusqlite::Connection::open(&dir.path).unwrap();
     theirs.execute_batch("CREATE TABLE theirs (x)").unwrap();
     drop(theirs);
-    let before = fs::read(&place.path).unwrap();
-    assert!(matches!(refused(&store), StoreError::NotAStore { .. }));
+    let before = fs::read(&dir.path).unwrap();
+    assert!(matches!(write_error(&store), StoreError::NotAStore { .. }));
     assert!(matches!(
         store.read_plan(plan_id(1)),
         Err(StoreError::NotAStore { .. })
@@ -149,31 +149,34 @@ fn what_is_no_store_is_told_apart_and_left_alone() {
         store.migrate_schema(),
         Err(StoreError::NotAStore { .. })
     ));
-    assert_eq!(fs::read(&place.path).unwrap(), before);
-    fs::remove_file(&place.path).unwrap();
+    assert_eq!(fs::read(&dir.path).unwrap(), before);
+    fs::remove_file(&dir.path).unwrap();
 
-    std::os::unix::fs::symlink("nowhere", &place.path).unwrap();
+    std::os::unix::fs::symlink("nowhere", &dir.path).unwrap();
     assert!(
-        matches!(refused(&store), StoreError::Unusable { why, .. } if why.contains("symbolic"))
+        matches!(write_error(&store), StoreError::Unusable { why, .. } if why.contains("symbolic"))
     );
 
-    let below_a_file = place.directory.path().join("planwright.db-turn/x.db");
-    fs::write(place.directory.path().join("planwright.db-turn"), b"").unwrap();
+    let below_a_file = dir.directory.path().join("planwright.db-turn/x.db");
+    fs::write(dir.directory.path().join("planwright.db-turn"), b"").unwrap();
     let store = SqliteStore::new(below_a_file, SqliteOptions::default());
-    assert!(matches!(refused(&store), StoreError::Unusable { .. }));
+    assert!(matches!(write_error(&store), StoreError::Unusable { .. }));
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_told() {
-    let place = Place::new();
-    let store = place.store();
+fn a_newer_schema_is_refused() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     create(&store, plan_id(1)).unwrap();
-    let newer = rusqlite::Connection::open(&place.path).unwrap();
+    let newer = rusqlite::Connection::open(&dir.path).unwrap();
     newer.pragma_update(None, "user_version", 9).unwrap();
-    // By a store that has the file open, and by a new one.
-    for store in [store, place.store()] {
-        let told = [store.read_plan(plan_id(1)).unwrap_err(), refused(&store)];
-        for error in told {
+    // A store that has the file open, and a new one.
+    for store in [store, dir.store()] {
+        let errors = [
+            store.read_plan(plan_id(1)).unwrap_err(),
+            write_error(&store),
+        ];
+        for error in errors {
             assert!(
                 matches!(
                     error,
@@ -195,123 +198,117 @@ fn a_newer_schema_is_refused_and_told() {
 }
 
 #[test]
-fn no_permission_is_said_as_such() {
-    let place = Place::new();
-    create(&place.store(), plan_id(0)).unwrap();
+fn missing_permission_is_reported() {
+    let dir = DatabaseDir::new();
+    create(&dir.store(), plan_id(0)).unwrap();
     let nobody = 65_534;
     if !rustix::process::geteuid().is_root() {
-        // Only root can become somebody else; others can try on themselves.
-        fs::set_permissions(&place.path, fs::Permissions::from_mode(0o000)).unwrap();
+        // Only root can switch to another user; other users test their own permissions.
+        fs::set_permissions(&dir.path, fs::Permissions::from_mode(0o000)).unwrap();
     }
-    fs::set_permissions(place.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = crate::child::command("look", &place.path, 0);
+    fs::set_permissions(dir.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = crate::child::command("look", &dir.path, 0);
     if rustix::process::geteuid().is_root() {
         use std::os::unix::process::CommandExt;
-        // The test binary itself must be readable for them.
-        let binary = place.directory.path().join("binary");
+        // The other user must be able to read the test binary.
+        let binary = dir.directory.path().join("binary");
         fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
         command = std::process::Command::new(binary);
         command
             .args(crate::child::ARGUMENTS)
             .uid(nobody)
             .gid(nobody);
-        crate::child::set_up(&mut command, "look", &place.path, 0);
+        crate::child::set_role(&mut command, "look", &dir.path, 0);
     }
-    let mut process = Process::run(&mut command);
-    let (reading, writing) = (process.hear().unwrap(), process.hear().unwrap());
+    let mut process = ChildProcess::run(&mut command);
+    let (reading, writing) = (process.read_line().unwrap(), process.read_line().unwrap());
     process.finish();
-    for said in [reading, writing] {
+    for message in [reading, writing] {
         assert!(
-            said.contains("cannot be used as a store")
-                && said.to_lowercase().contains("permission"),
-            "{said}"
+            message.contains("cannot be used as a store")
+                && message.to_lowercase().contains("permission"),
+            "{message}"
         );
     }
 }
 
 #[test]
-fn a_file_that_was_replaced_is_noticed() {
-    let place = Place::new();
-    let store = place.store();
+fn a_replaced_file_is_detected() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     create(&store, plan_id(1)).unwrap();
     store
-        .write_backup(&place.directory.path().join("copy.db"))
+        .write_backup(&dir.directory.path().join("copy.db"))
         .unwrap();
     create(&store, plan_id(2)).unwrap();
-    // Back to the copy, as a person would do it.
+    // Restores the backup, as a person would.
     for suffix in ["", "-wal", "-shm"] {
-        fs::remove_file(
-            place
-                .directory
-                .path()
-                .join(format!("planwright.db{suffix}")),
-        )
-        .unwrap();
+        fs::remove_file(dir.directory.path().join(format!("planwright.db{suffix}"))).unwrap();
     }
     assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
-    fs::rename(place.directory.path().join("copy.db"), &place.path).unwrap();
+    fs::rename(dir.directory.path().join("copy.db"), &dir.path).unwrap();
     assert_eq!(
         (version(&store, plan_id(1)), version(&store, plan_id(2))),
         (1, 0)
     );
     create(&store, plan_id(3)).unwrap();
-    assert_eq!(sound(&place.store()), (2, 2));
-    // And away with everything, its directory included.
-    fs::remove_dir_all(place.directory.path()).unwrap();
+    assert_eq!(verify_counts(&dir.store()), (2, 2));
+    // Removes everything, including the directory.
+    fs::remove_dir_all(dir.directory.path()).unwrap();
     assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
     create(&store, plan_id(4)).unwrap();
-    assert_eq!(sound(&store), (1, 1));
+    assert_eq!(verify_counts(&store), (1, 1));
 }
 
-/// The log of a database that is gone holds pages of that one. A new database of the same name would
+/// A leftover log contains pages of the removed database. A new database with the same name would
 /// read them as its own.
 #[test]
-fn the_log_of_a_file_that_is_gone_does_not_get_into_a_new_one() {
-    let place = Place::new();
-    let beside = |suffix: &str| {
+fn a_leftover_log_is_not_used_by_a_new_database() {
+    let dir = DatabaseDir::new();
+    let lease_verdict_and_evidence = |suffix: &str| {
         let name = format!("planwright.db{suffix}");
-        place.directory.path().join(name)
+        dir.directory.path().join(name)
     };
-    // Another process has it open all the time, and with it the index of the log.
-    let mut command = crate::child::command("commit-slowly", &place.path, 0);
+    // Another process keeps the database open, and with it the shared-memory file.
+    let mut command = crate::child::command("commit-slowly", &dir.path, 0);
     let (read_end, write_end) = std::io::pipe().unwrap();
-    let mut other = Process::run(command.stdin(read_end));
+    let mut other = ChildProcess::run(command.stdin(read_end));
     other.expect("1");
     for number in 1..50 {
-        create(&place.store(), plan_id(number)).unwrap();
+        create(&dir.store(), plan_id(number)).unwrap();
     }
-    let elsewhere = place.directory.path().join("elsewhere.db");
-    fs::rename(&place.path, &elsewhere).unwrap();
-    let told = refused(&place.store());
-    // Nor does an empty file of that name own the log.
-    fs::write(&place.path, "").unwrap();
-    for told in [told, refused(&place.store())] {
+    let elsewhere = dir.directory.path().join("elsewhere.db");
+    fs::rename(&dir.path, &elsewhere).unwrap();
+    let error = write_error(&dir.store());
+    // An empty file with that name does not own the log either.
+    fs::write(&dir.path, "").unwrap();
+    for error in [error, write_error(&dir.store())] {
         assert!(
-            matches!(&told, StoreError::Unusable { why, .. } if why.contains("planwright.db-wal")),
-            "{told:?}"
+            matches!(&error, StoreError::Unusable { why, .. } if why.contains("planwright.db-wal")),
+            "{error:?}"
         );
     }
-    // Nothing was lost: with its file, the log is whole again.
-    fs::rename(&elsewhere, &place.path).unwrap();
-    assert_eq!(sound(&place.store()), (50, 50));
-    // And without its log, nothing of the old one is left.
-    fs::remove_file(&place.path).unwrap();
-    fs::remove_file(beside("-wal")).unwrap();
-    create(&place.store(), plan_id(1)).unwrap();
-    assert_eq!(sound(&place.store()), (1, 1));
+    // Nothing was lost: with its file, the log is complete again.
+    fs::rename(&elsewhere, &dir.path).unwrap();
+    assert_eq!(verify_counts(&dir.store()), (50, 50));
+    // Without its log, nothing of the old database is left.
+    fs::remove_file(&dir.path).unwrap();
+    fs::remove_file(lease_verdict_and_evidence("-wal")).unwrap();
+    create(&dir.store(), plan_id(1)).unwrap();
+    assert_eq!(verify_counts(&dir.store()), (1, 1));
     drop(write_end);
     other.finish();
 }
 
 #[test]
-fn another_name_of_the_file_leads_to_the_same_turnstile() {
-    let place = Place::new();
-    create(&place.store(), plan_id(1)).unwrap();
-    let link = place.directory.path().join("link.db");
-    std::os::unix::fs::symlink(&place.path, &link).unwrap();
+fn another_name_of_the_file_uses_the_same_write_queue() {
+    let dir = DatabaseDir::new();
+    create(&dir.store(), plan_id(1)).unwrap();
+    let link = dir.directory.path().join("link.db");
+    std::os::unix::fs::symlink(&dir.path, &link).unwrap();
     let store = SqliteStore::new(&link, SqliteOptions::default());
     toggle(&store, plan_id(1)).unwrap();
-    let files = place.files();
+    let files = dir.files();
     assert!(
         !files.iter().any(|name| name.starts_with("link.db-")),
         "{files:?}"
@@ -319,9 +316,9 @@ fn another_name_of_the_file_leads_to_the_same_turnstile() {
 }
 
 #[test]
-fn a_copy_is_whole_while_others_write_and_never_replaces_anything() {
-    let place = Place::new();
-    let store = Arc::new(place.store());
+fn a_backup_is_consistent_and_never_replaces_a_file() {
+    let dir = DatabaseDir::new();
+    let store = Arc::new(dir.store());
     create(&store, plan_id(0)).unwrap();
     let writer = std::thread::spawn({
         let store = Arc::clone(&store);
@@ -333,7 +330,7 @@ fn a_copy_is_whole_while_others_write_and_never_replaces_anything() {
     });
     let mut copies = 0;
     while !writer.is_finished() {
-        let to = place.directory.path().join(format!("copy-{copies}.db"));
+        let to = dir.directory.path().join(format!("copy-{copies}.db"));
         store.write_backup(&to).unwrap();
         assert_eq!(mode(&to), 0o600);
         let again = store.write_backup(&to).unwrap_err();
@@ -349,12 +346,12 @@ fn a_copy_is_whole_while_others_write_and_never_replaces_anything() {
     }
     writer.join().unwrap();
     assert!(copies > 0);
-    let leftovers = place
+    let leftovers = dir
         .files()
         .into_iter()
         .filter(|name| name.contains("unfinished"));
     assert_eq!(leftovers.count(), 0);
-    let nowhere = place.directory.path().join("no/such/copy.db");
+    let nowhere = dir.directory.path().join("no/such/copy.db");
     assert!(matches!(
         store.write_backup(&nowhere),
         Err(StoreError::Unusable { .. })
@@ -362,19 +359,16 @@ fn a_copy_is_whole_while_others_write_and_never_replaces_anything() {
 }
 
 #[test]
-fn damage_is_found() {
-    let place = Place::new();
-    let store = place.store();
+fn corruption_is_detected() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     create(&store, plan_id(1)).unwrap();
-    let vandal = rusqlite::Connection::open(&place.path).unwrap();
+    let vandal = rusqlite::Connection::open(&dir.path).unwrap();
     vandal
         .execute_batch("PRAGMA foreign_keys = OFF; UPDATE events SET plan_id = 'nobody'")
         .unwrap();
     let found = store.check_integrity().unwrap();
-    assert_eq!(
-        found,
-        ["a row of events refers to a row of plans that is not there"]
-    );
+    assert_eq!(found, ["a row of events refers to a missing row of plans"]);
     vandal
         .execute_batch("UPDATE plans SET body = '{}'")
         .unwrap();
@@ -388,6 +382,6 @@ fn damage_is_found() {
              UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'plans_by_stage'",
         )
         .unwrap();
-    let found = place.store().check_integrity().unwrap();
+    let found = dir.store().check_integrity().unwrap();
     assert!(!found.is_empty());
 }

@@ -1,19 +1,19 @@
-//! The SQLite store from outside: real files, real threads, real processes that are killed.
+//! Tests the SQLite store from outside: real files, threads and killed processes.
 
-// The locks of a model checker work only under its scheduler.
+// The model checker's locks work only under its scheduler.
 #![cfg(not(feature = "shuttle"))]
 #![allow(
     missing_docs,
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "this is a test: it starts processes, tells them what to do, and fails bluntly"
+    reason = "a test may start processes, print and panic"
 )]
 
 mod child;
 mod crashes;
+mod edge_cases;
 mod files;
-mod odd;
 mod processes;
 mod reading;
 mod support;

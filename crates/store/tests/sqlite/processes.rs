@@ -1,23 +1,25 @@
-//! Many processes at once: no error, no loss, nobody held up by the dead.
+//! Tests many processes at once: no errors, no lost commits, no blocking by dead processes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use planwright_store::StoreWriter;
 
-use crate::child::Process;
-use crate::support::{Place, about, create, plan_id, sound, toggle, toggles, version};
+use crate::child::ChildProcess;
+use crate::support::{
+    DatabaseDir, create, plan_id, submission_for, toggle, toggles, verify_counts, version,
+};
 
-/// Starts so many processes that make a plan and commit 20 times each, and waits for all of them.
+/// Starts processes that create a plan and commit 20 times each, and waits for all of them.
 fn write_with(processes: u64) {
-    let place = Place::new();
-    let running: Vec<Process> = (0..processes)
-        .map(|number| Process::start("write", &place.path, number))
+    let dir = DatabaseDir::new();
+    let running: Vec<ChildProcess> = (0..processes)
+        .map(|number| ChildProcess::start("write", &dir.path, number))
         .collect();
     for process in running {
         process.finish();
     }
-    assert_eq!(sound(&place.store()), (processes, processes * 20));
+    assert_eq!(verify_counts(&dir.store()), (processes, processes * 20));
 }
 
 #[test]
@@ -38,36 +40,36 @@ fn fifty_processes_write_without_an_error() {
 }
 
 #[test]
-fn a_killed_holder_of_the_turn_holds_nobody_up() {
-    let place = Place::new();
-    create(&place.store(), plan_id(0)).unwrap();
-    let mut holder = Process::start("hold-the-turn", &place.path, 0);
+fn a_killed_turn_holder_blocks_nobody() {
+    let dir = DatabaseDir::new();
+    create(&dir.store(), plan_id(0)).unwrap();
+    let mut holder = ChildProcess::start("hold-the-turn", &dir.path, 0);
     holder.expect("holding");
-    let mut waiting = Process::start("commit-once", &place.path, 1);
+    let mut waiting = ChildProcess::start("commit-once", &dir.path, 1);
     waiting.expect("starting");
-    let store = Arc::new(place.store());
+    let store = Arc::new(dir.store());
     let committing = std::thread::spawn({
         let store = Arc::clone(&store);
         move || toggle(&store, plan_id(0))
     });
-    // Reading does not wait for anybody.
+    // Reads do not wait.
     assert_eq!(version(&store, plan_id(0)), 1);
     std::thread::sleep(Duration::from_millis(200));
     assert!(!committing.is_finished(), "it is not our turn");
-    // One that waits dies too, and then the holder.
+    // A waiting process dies too, and then the holder.
     waiting.kill();
     holder.kill();
     committing.join().unwrap().unwrap();
-    assert_eq!(sound(&store), (1, 2));
+    assert_eq!(verify_counts(&store), (1, 2));
 }
 
-/// The database is free; it is not our turn all the same.
+/// The database is unlocked, but it is another process's turn.
 #[test]
 fn nobody_writes_out_of_turn() {
-    let place = Place::new();
-    let store = Arc::new(place.store());
+    let dir = DatabaseDir::new();
+    let store = Arc::new(dir.store());
     create(&store, plan_id(0)).unwrap();
-    let turn = std::fs::File::open(place.directory.path().join("planwright.db-turn")).unwrap();
+    let turn = std::fs::File::open(dir.directory.path().join("planwright.db-turn")).unwrap();
     turn.lock().unwrap();
     let committing = std::thread::spawn({
         let store = Arc::clone(&store);
@@ -81,10 +83,10 @@ fn nobody_writes_out_of_turn() {
 
 #[test]
 fn two_stores_of_one_file_in_one_process_take_turns() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let threads: Vec<_> = (0..6)
         .map(|number| {
-            let store = place.store();
+            let store = dir.store();
             std::thread::spawn(move || {
                 create(&store, plan_id(number)).unwrap();
                 for _ in 0..30 {
@@ -96,50 +98,50 @@ fn two_stores_of_one_file_in_one_process_take_turns() {
     for thread in threads {
         thread.join().unwrap();
     }
-    assert_eq!(sound(&place.store()), (6, 6 * 31));
+    assert_eq!(verify_counts(&dir.store()), (6, 6 * 31));
 }
 
 #[test]
-fn removed_lock_files_are_made_again() {
-    let place = Place::new();
-    let store = place.store();
+fn removed_lock_files_are_recreated() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     create(&store, plan_id(0)).unwrap();
     for suffix in ["-turn", "-next"] {
         let name = format!("planwright.db{suffix}");
-        std::fs::remove_file(place.directory.path().join(name)).unwrap();
+        std::fs::remove_file(dir.directory.path().join(name)).unwrap();
     }
     toggle(&store, plan_id(0)).unwrap();
-    let files = place.files();
+    let files = dir.files();
     assert!(
         files.contains(&"planwright.db-turn".to_owned()),
         "{files:?}"
     );
-    // Both the store that was open and a new one wait at the same place.
-    toggle(&place.store(), plan_id(0)).unwrap();
+    // The open store and a new one queue on the same file.
+    toggle(&dir.store(), plan_id(0)).unwrap();
     toggle(&store, plan_id(0)).unwrap();
-    assert_eq!(sound(&store), (1, 4));
+    assert_eq!(verify_counts(&store), (1, 4));
 }
 
 #[test]
 fn a_commit_of_another_process_is_read_at_once() {
     use std::io::Write;
 
-    let place = Place::new();
-    let store = place.store();
-    let mut command = crate::child::command("commit-slowly", &place.path, 5);
+    let dir = DatabaseDir::new();
+    let store = dir.store();
+    let mut command = crate::child::command("commit-slowly", &dir.path, 5);
     let (read_end, mut write_end) = std::io::pipe().unwrap();
     command.stdin(read_end);
-    let mut process = Process::run(&mut command);
+    let mut process = ChildProcess::run(&mut command);
     process.expect("1");
     for expected in 2..60 {
         assert_eq!(version(&store, plan_id(5)), expected - 1);
         writeln!(write_end).unwrap();
         process.expect(&expected.to_string());
         assert_eq!(version(&store, plan_id(5)), expected);
-        // A decision of ours is made on what it wrote, too.
+        // Our decision also sees what it wrote.
         let id = plan_id(5);
         let mut inner = toggles();
-        let looking = about(
+        let looking = submission_for(
             id,
             Box::new(move |facts, now| {
                 assert_eq!(facts.plan.as_ref().unwrap().version.0, expected);

@@ -1,4 +1,4 @@
-//! The same commits to this store and to memory: every read gives the same.
+//! Tests that reads return the same as the memory store's after the same commits.
 
 use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, PathOperation, TreePath};
 use plan::facts::{Lease, ReceiptOutcome};
@@ -17,20 +17,21 @@ use planwright_store::{
 };
 
 use crate::support::{
-    Place, about, command_id, creates, one_event, plan_id, receipt, required, toggles,
+    DatabaseDir, command_id, creates, one_event, plan_id, receipt, required, submission_for,
+    toggles,
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
 const PLANS: u64 = 40;
 
-/// Both stores with the same content.
-fn both(place: &Place) -> (SqliteStore, MemoryStore) {
+/// Creates both stores with the same content.
+fn both_stores(dir: &DatabaseDir) -> (SqliteStore, MemoryStore) {
     let clock = Clock::new(|| NOW);
     let options = SqliteOptions {
         clock: clock.clone(),
         faults: StoreFaults::default(),
     };
-    let sqlite = SqliteStore::new(&place.path, options);
+    let sqlite = SqliteStore::new(&dir.path, options);
     let memory = MemoryStore::with_clock_and_faults(clock, StoreFaults::default());
     for store in [&sqlite as &dyn Store, &memory] {
         fill(store);
@@ -42,45 +43,56 @@ fn fill(store: &dyn Store) {
     for number in 0..PLANS {
         let id = plan_id(number);
         let action = (number % 3 == 0).then(|| action_name(number % 2));
-        store.commit(about(id, creates_of(id, action))).unwrap();
+        store
+            .commit(submission_for(id, creates_of(id, action)))
+            .unwrap();
         // Different states of strategize.
         match number % 5 {
-            1 => drop(store.commit(about(id, toggles())).unwrap()),
-            2 => drop(store.commit(about(id, cancels())).unwrap()),
+            1 => drop(store.commit(submission_for(id, toggles())).unwrap()),
+            2 => drop(store.commit(submission_for(id, cancels())).unwrap()),
             3 => {
-                store.commit(about(id, toggles())).unwrap();
-                store.commit(about(id, completes())).unwrap();
+                store.commit(submission_for(id, toggles())).unwrap();
+                store.commit(submission_for(id, completes())).unwrap();
             }
             _ => {}
         }
         if number % 10 == 3 {
-            store.commit(about(id, enters_execute())).unwrap();
+            store.commit(submission_for(id, enters_execute())).unwrap();
         }
     }
     let rows = (0..4)
         .map(|number| RowWrite::PutAction(action(number)))
         .collect();
-    store.commit(about(plan_id(0), writes(rows))).unwrap();
-    store.commit(about(plan_id(0), writes(rules()))).unwrap();
+    store
+        .commit(submission_for(plan_id(0), writes(rows)))
+        .unwrap();
+    store
+        .commit(submission_for(plan_id(0), writes(rules())))
+        .unwrap();
     let dropped = RowWrite::DropRule {
         scope: RuleScope::Global,
         name: "b".parse().unwrap(),
         revision: 9,
     };
     store
-        .commit(about(plan_id(0), writes(vec![dropped])))
+        .commit(submission_for(plan_id(0), writes(vec![dropped])))
         .unwrap();
     store
-        .commit(about(plan_id(3), writes(beside(plan_id(3)))))
+        .commit(submission_for(
+            plan_id(3),
+            writes(lease_verdict_and_evidence(plan_id(3))),
+        ))
         .unwrap();
     let changes = changesets(plan_id(4));
-    store.commit(about(plan_id(4), writes(changes))).unwrap();
+    store
+        .commit(submission_for(plan_id(4), writes(changes)))
+        .unwrap();
 }
 
 #[test]
-fn plans_are_listed_alike_by_every_filter_and_page() {
-    let place = Place::new();
-    let (sqlite, memory) = both(&place);
+fn plan_lists_match_the_memory_store() {
+    let dir = DatabaseDir::new();
+    let (sqlite, memory) = both_stores(&dir);
     let phases = || std::iter::once(None).chain(Phase::ALL.into_iter().map(Some));
     let states = || std::iter::once(None).chain(StateName::ALL.into_iter().map(Some));
     let actions = [None, Some(action_name(0)), Some(action_name(7))];
@@ -113,9 +125,9 @@ fn plans_are_listed_alike_by_every_filter_and_page() {
 }
 
 #[test]
-fn everything_else_is_read_alike() {
-    let place = Place::new();
-    let (sqlite, memory) = both(&place);
+fn other_reads_match_the_memory_store() {
+    let dir = DatabaseDir::new();
+    let (sqlite, memory) = both_stores(&dir);
     let stores: [&dyn Store; 2] = [&sqlite, &memory];
     let same = |what: &dyn Fn(&dyn Store) -> String| {
         let [one, other] = stores.map(what);
@@ -180,9 +192,9 @@ fn everything_else_is_read_alike() {
 }
 
 #[test]
-fn decisions_are_made_on_the_same_facts() {
-    let place = Place::new();
-    let (sqlite, memory) = both(&place);
+fn decision_facts_match_the_memory_store() {
+    let dir = DatabaseDir::new();
+    let (sqlite, memory) = both_stores(&dir);
     let paths = vec![path("a"), path("nowhere")];
     let all_reads = [
         ReadSet::default(),
@@ -219,20 +231,20 @@ fn decisions_are_made_on_the_same_facts() {
     }
 }
 
-/// The facts a decision gets, as text.
+/// Returns the facts a decision gets, as text.
 fn facts(store: &dyn Store, reads: &ReadSet) -> String {
-    let (told, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let submission = Submission {
         id: command_id(),
         key: None,
         reads: reads.clone(),
         decide: Box::new(move |facts: &DecisionFacts, now| {
-            told.send(format!("{facts:?} at {now}")).unwrap();
+            sender.send(format!("{facts:?} at {now}")).unwrap();
             Err(plan::Refusal::NoGoal)
         }),
     };
     store.commit(submission).unwrap_err();
-    heard.recv().unwrap()
+    receiver.recv().unwrap()
 }
 
 fn action_name(number: u64) -> QualifiedName {
@@ -288,8 +300,8 @@ fn rules() -> Vec<RowWrite> {
     ]
 }
 
-/// An expired lease, a verdict that is replaced, and evidence of two entries.
-fn beside(plan: PlanId) -> Vec<RowWrite> {
+/// An expired lease, a replaced verdict, and evidence for two entries.
+fn lease_verdict_and_evidence(plan: PlanId) -> Vec<RowWrite> {
     let verdict = |evidence: &str| {
         RowWrite::PutVerdict(GateVerdict {
             plan,
@@ -343,7 +355,7 @@ fn path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
 }
 
-/// Two open changesets and a sealed one, with entries that are folded, dropped, not UTF-8.
+/// Two open changesets and a sealed one, with entries that are folded, dropped or not UTF-8.
 fn changesets(plan: PlanId) -> Vec<RowWrite> {
     let id = |number| ChangesetId::from_parts(1_700_000_000_000, number);
     let open = |number| Changeset {
@@ -419,7 +431,7 @@ fn step(event: fn(&plan::Plan) -> Event) -> DecideFn {
     })
 }
 
-/// Rows without an event.
+/// Writes rows without an event.
 fn writes(rows: Vec<RowWrite>) -> DecideFn {
     Box::new(move |facts, now| {
         let plan = required(facts)?;

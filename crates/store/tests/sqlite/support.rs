@@ -1,4 +1,4 @@
-//! Decisions made by hand, and a directory to make them in.
+//! Minimal decisions, and a temporary directory for a store.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use planwright_store::{
     StoreWriter, Submission,
 };
 
-/// A directory of its own with the path of a database in it. Removed with everything at the end.
-pub struct Place {
+/// A temporary directory with the path of a database in it.
+pub struct DatabaseDir {
     pub directory: tempfile::TempDir,
     pub path: PathBuf,
 }
 
-impl Place {
+impl DatabaseDir {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planwright.db");
@@ -36,7 +36,7 @@ impl Place {
         SqliteStore::new(&self.path, SqliteOptions::default())
     }
 
-    /// The names of the files in the directory.
+    /// Returns the names of the files in the directory.
     pub fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.directory.path()).unwrap();
         let mut names: Vec<String> = entries
@@ -67,8 +67,8 @@ pub fn key(text: &str) -> IdempotencyKey {
     }
 }
 
-/// A submission about a plan.
-pub fn about(plan: PlanId, decide: DecideFn) -> Submission {
+/// Creates a submission for a plan.
+pub fn submission_for(plan: PlanId, decide: DecideFn) -> Submission {
     Submission {
         id: command_id(),
         key: None,
@@ -81,15 +81,14 @@ pub fn about(plan: PlanId, decide: DecideFn) -> Submission {
 }
 
 pub fn create(store: &SqliteStore, plan: PlanId) -> Result<CommitOutcome, CommitError> {
-    store.commit(about(plan, creates(plan, "tidy up")))
+    store.commit(submission_for(plan, creates(plan, "tidy up")))
 }
 
-/// One more event and a lease put or dropped.
+/// Commits an event that adds or drops a lease.
 pub fn toggle(store: &SqliteStore, plan: PlanId) -> Result<CommitOutcome, CommitError> {
-    store.commit(about(plan, toggles()))
+    store.commit(submission_for(plan, toggles()))
 }
 
-/// The decision to make a plan.
 pub fn creates(id: PlanId, goal: &str) -> DecideFn {
     let goal = goal.to_owned();
     Box::new(move |facts, now| {
@@ -98,7 +97,7 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
             definitions: Vec::new(),
             strategy_wanted: false,
             bases: Vec::new(),
-            ways: Default::default(),
+            policy: Default::default(),
             goal: goal.clone().into(),
             action: None,
             arguments: BTreeMap::new(),
@@ -115,7 +114,7 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
     })
 }
 
-/// The decision to claim a plan, or to give it back if it is claimed.
+/// Claims a plan, or releases it if it is claimed.
 pub fn toggles() -> DecideFn {
     Box::new(|facts, now| {
         let plan = required(facts)?;
@@ -147,8 +146,7 @@ pub fn toggles() -> DecideFn {
     })
 }
 
-/// The decision that there is nothing to do.
-pub fn does_nothing() -> DecideFn {
+pub fn decide_nothing() -> DecideFn {
     Box::new(|facts, now| {
         let plan = required(facts)?;
         Ok(Decision {
@@ -203,15 +201,14 @@ pub fn receipt(plan: &Plan, outcome: ReceiptOutcome, at: Timestamp) -> CommandRe
     }
 }
 
-/// The version a plan is at; 0 if it is not there.
+/// Returns a plan's version; 0 if it does not exist.
 pub fn version(store: &SqliteStore, plan: PlanId) -> u64 {
     let row = store.read_plan(plan).unwrap();
     row.map_or(0, |row| row.plan.version.0)
 }
 
-/// Every chain unbroken, every plan what its events say, the file sound. Returns how many plans and
-/// events there are.
-pub fn sound(store: &SqliteStore) -> (u64, u64) {
+/// Verifies all hash chains, replays and the file. Returns the number of plans and events.
+pub fn verify_counts(store: &SqliteStore) -> (u64, u64) {
     let verified = verify_store(store).unwrap();
     assert_eq!(verified.problems, Vec::<String>::new());
     (verified.plans, verified.events)

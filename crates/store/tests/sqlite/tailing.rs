@@ -1,4 +1,4 @@
-//! Tailing: every event once and in order, and waits that end when something happens.
+//! Tests the event log: every event once and in order, and waits that end on a commit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use planwright_store::{Cursor, EventLog, StoreReader};
 
-use crate::child::Process;
-use crate::support::{Place, create, plan_id, toggle};
+use crate::child::ChildProcess;
+use crate::support::{DatabaseDir, create, plan_id, toggle};
 
 #[test]
 fn every_event_is_seen_once_and_in_order_while_others_write() {
-    let place = Place::new();
-    let store = Arc::new(place.store());
+    let dir = DatabaseDir::new();
+    let store = Arc::new(dir.store());
     let done = Arc::new(AtomicBool::new(false));
     let tailing = std::thread::spawn({
         let (store, done) = (Arc::clone(&store), Arc::clone(&done));
@@ -34,7 +34,7 @@ fn every_event_is_seen_once_and_in_order_while_others_write() {
             }
         }
     });
-    let other_process = Process::start("write", &place.path, 100);
+    let other_process = ChildProcess::start("write", &dir.path, 100);
     let writers: Vec<_> = (0..8)
         .map(|number| {
             let store = Arc::clone(&store);
@@ -71,11 +71,11 @@ fn every_event_is_seen_once_and_in_order_while_others_write() {
 }
 
 #[test]
-fn a_wait_ends_when_another_process_commits_or_makes_the_store() {
-    let place = Place::new();
-    let store = place.store();
+fn a_wait_ends_when_another_process_commits_or_creates_the_store() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     for number in 0..2 {
-        let other = Process::start("commit-once", &place.path, number);
+        let other = ChildProcess::start("commit-once", &dir.path, number);
         let began = Instant::now();
         while store.read_plan(plan_id(number)).unwrap().is_none() {
             store.wait_for_commit(Duration::from_secs(60)).unwrap();
@@ -86,14 +86,14 @@ fn a_wait_ends_when_another_process_commits_or_makes_the_store() {
 }
 
 #[test]
-fn a_wait_ends_without_anything_after_its_time() {
-    let place = Place::new();
-    let store = place.store();
+fn a_wait_times_out() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     let began = Instant::now();
     store.wait_for_commit(Duration::from_millis(50)).unwrap();
     create(&store, plan_id(0)).unwrap();
     store.wait_for_commit(Duration::from_millis(50)).unwrap();
     store.wait_for_commit(Duration::ZERO).unwrap();
     assert!(began.elapsed() >= Duration::from_millis(100));
-    assert_eq!(place.store().find_plan_ids("", 10).unwrap(), [plan_id(0)]);
+    assert_eq!(dir.store().find_plan_ids("", 10).unwrap(), [plan_id(0)]);
 }

@@ -1,4 +1,4 @@
-//! Many threads on one store: batches, keys, faults, panics.
+//! Tests many threads on one store: batches, keys, faults, panics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -12,21 +12,22 @@ use planwright_store::{
 };
 
 use crate::support::{
-    Place, about, create, creates, does_nothing, key, plan_id, sound, toggle, toggles, version,
+    DatabaseDir, create, creates, decide_nothing, key, plan_id, submission_for, toggle, toggles,
+    verify_counts, version,
 };
 
-fn store_with(place: &Place, faults: StoreFaults) -> SqliteStore {
+fn store_with(dir: &DatabaseDir, faults: StoreFaults) -> SqliteStore {
     let options = SqliteOptions {
         clock: Clock::default(),
         faults,
     };
-    SqliteStore::new(&place.path, options)
+    SqliteStore::new(&dir.path, options)
 }
 
-/// Submits all of these while somebody leads, so that they are one batch, in this order. Returns
-/// what each was told, and how many transactions came as far as COMMIT.
-fn submit_as_a_batch(
-    place: &Place,
+/// Submits all of these while a leader runs, so that they form one batch in this order. Returns the
+/// answer of each and the number of transactions that reached COMMIT.
+fn submit_as_batch(
+    dir: &DatabaseDir,
     fault: impl Fn(FaultPoint, u64) -> StoreFault + Send + Sync + 'static,
     submissions: Vec<Submission>,
 ) -> (
@@ -52,7 +53,7 @@ fn submit_as_a_batch(
             fault(point, number)
         }
     });
-    let store = Arc::new(store_with(place, faults));
+    let store = Arc::new(store_with(dir, faults));
     let leader = std::thread::spawn({
         let store = Arc::clone(&store);
         move || create(&store, plan_id(500)).unwrap()
@@ -62,18 +63,18 @@ fn submit_as_a_batch(
     for submission in submissions {
         let committing = Arc::clone(&store);
         threads.push(std::thread::spawn(move || committing.commit(submission)));
-        // Behind the leader, in this order.
+        // Queue behind the leader, in this order.
         while store.queued_callers() < 1 + threads.len() {
             std::thread::yield_now();
         }
     }
     release.send(()).unwrap();
     leader.join().unwrap();
-    let told = threads
+    let answers = threads
         .into_iter()
         .map(std::thread::JoinHandle::join)
         .collect();
-    (told, transactions.load(Ordering::SeqCst))
+    (answers, transactions.load(Ordering::SeqCst))
 }
 
 fn no_fault(_: FaultPoint, _: u64) -> StoreFault {
@@ -81,25 +82,25 @@ fn no_fault(_: FaultPoint, _: u64) -> StoreFault {
 }
 
 #[test]
-fn those_that_wait_share_a_transaction_and_see_each_others_writes() {
-    let place = Place::new();
+fn waiting_submissions_share_a_transaction_and_see_each_others_writes() {
+    let dir = DatabaseDir::new();
     let one = plan_id(1);
-    let mut submissions = vec![about(one, creates(one, "shared"))];
-    submissions.extend((0..10).map(|_| about(one, toggles())));
-    let (told, transactions) = submit_as_a_batch(&place, no_fault, submissions);
-    let versions: Vec<u64> = told
+    let mut submissions = vec![submission_for(one, creates(one, "shared"))];
+    submissions.extend((0..10).map(|_| submission_for(one, toggles())));
+    let (answers, transactions) = submit_as_batch(&dir, no_fault, submissions);
+    let versions: Vec<u64> = answers
         .into_iter()
-        .map(|told| told.unwrap().unwrap().receipt.version.unwrap().0)
+        .map(|answer| answer.unwrap().unwrap().receipt.version.unwrap().0)
         .collect();
     assert_eq!(versions, (1..=11).collect::<Vec<_>>());
     assert_eq!(transactions, 2, "the leader's, and one for the eleven");
-    assert_eq!(sound(&place.store()), (2, 12));
+    assert_eq!(verify_counts(&dir.store()), (2, 12));
 }
 
 #[test]
-fn sixty_four_threads_lose_nothing() {
-    let place = Place::new();
-    let store = Arc::new(place.store());
+fn sixty_four_threads_lose_no_commits() {
+    let dir = DatabaseDir::new();
+    let store = Arc::new(dir.store());
     create(&store, plan_id(0)).unwrap();
     let start = Arc::new(Barrier::new(64));
     let threads: Vec<_> = (1..=64)
@@ -110,7 +111,7 @@ fn sixty_four_threads_lose_nothing() {
                 create(&store, plan_id(number)).unwrap();
                 for _ in 0..10 {
                     toggle(&store, plan_id(number)).unwrap();
-                    // The same plan for all of them: every update is made on the last.
+                    // The same plan for all threads: every update builds on the last.
                     toggle(&store, plan_id(0)).unwrap();
                 }
             })
@@ -120,24 +121,24 @@ fn sixty_four_threads_lose_nothing() {
         thread.join().unwrap();
     }
     assert_eq!(version(&store, plan_id(0)), 1 + 640);
-    assert_eq!(sound(&store), (65, 1 + 64 + 1280));
+    assert_eq!(verify_counts(&store), (65, 1 + 64 + 1280));
 }
 
 #[test]
-fn a_refusal_a_no_op_and_a_panic_in_a_batch_concern_nobody_else() {
-    let place = Place::new();
+fn a_refusal_a_no_op_and_a_panic_do_not_affect_their_batch() {
+    let dir = DatabaseDir::new();
     let refused = plan_id(1);
     let made = plan_id(2);
     let submissions = vec![
-        about(refused, toggles()),
-        about(made, creates(made, "made")),
-        about(made, Box::new(|_, _| panic!("a defect in a decision"))),
-        about(made, does_nothing()),
-        about(made, toggles()),
+        submission_for(refused, toggles()),
+        submission_for(made, creates(made, "made")),
+        submission_for(made, Box::new(|_, _| panic!("a defect in a decision"))),
+        submission_for(made, decide_nothing()),
+        submission_for(made, toggles()),
     ];
-    let (told, transactions) = submit_as_a_batch(&place, no_fault, submissions);
-    let mut told = told.into_iter();
-    let mut next = || told.next().unwrap();
+    let (answers, transactions) = submit_as_batch(&dir, no_fault, submissions);
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next().unwrap();
     assert!(matches!(
         next().unwrap(),
         Err(CommitError::Refused(Refusal::NoSuchPlan(_)))
@@ -153,30 +154,30 @@ fn a_refusal_a_no_op_and_a_panic_in_a_batch_concern_nobody_else() {
     assert_eq!(no_op.plan.unwrap().version.0, 1);
     assert_eq!(next().unwrap().unwrap().plan.unwrap().version.0, 2);
     assert_eq!(transactions, 2);
-    assert_eq!(sound(&place.store()), (2, 3));
+    assert_eq!(verify_counts(&dir.store()), (2, 3));
 }
 
 #[test]
-fn a_member_whose_writes_fail_is_the_only_one_that_fails() {
-    let place = Place::new();
+fn only_the_member_whose_writes_fail_fails() {
+    let dir = DatabaseDir::new();
     let (good, twice) = (plan_id(1), plan_id(2));
-    create(&place.store(), twice).unwrap();
-    // Decides to make a plan that is there already: a row that cannot be inserted.
-    let mut blind = creates(twice, "again");
-    let blind = about(
+    create(&dir.store(), twice).unwrap();
+    // Creates a plan that already exists, so that its row cannot be inserted.
+    let mut recreate = creates(twice, "again");
+    let recreate = submission_for(
         twice,
-        Box::new(move |_, now| blind(&plan::DecisionFacts::default(), now)),
+        Box::new(move |_, now| recreate(&plan::DecisionFacts::default(), now)),
     );
     let submissions = vec![
-        about(good, creates(good, "good")),
-        blind,
-        about(good, toggles()),
-        about(twice, toggles()),
+        submission_for(good, creates(good, "good")),
+        recreate,
+        submission_for(good, toggles()),
+        submission_for(twice, toggles()),
     ];
-    let (told, transactions) = submit_as_a_batch(&place, no_fault, submissions);
-    let failed: Vec<bool> = told
+    let (answers, transactions) = submit_as_batch(&dir, no_fault, submissions);
+    let failed: Vec<bool> = answers
         .into_iter()
-        .map(|told| match told.unwrap() {
+        .map(|answer| match answer.unwrap() {
             Ok(_) => false,
             Err(CommitError::Failed(StoreError::Database { .. })) => true,
             Err(other) => panic!("{other:?}"),
@@ -184,14 +185,14 @@ fn a_member_whose_writes_fail_is_the_only_one_that_fails() {
         .collect();
     assert_eq!(failed, [false, true, false, false]);
     assert_eq!(transactions, 1 + 3, "each of the others alone");
-    assert_eq!(sound(&place.store()), (3, 5));
+    assert_eq!(verify_counts(&dir.store()), (3, 5));
 }
 
 #[test]
 fn a_failure_before_commit_writes_nothing() {
     for point in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
-        let place = Place::new();
-        create(&place.store(), plan_id(1)).unwrap();
+        let dir = DatabaseDir::new();
+        create(&dir.store(), plan_id(1)).unwrap();
         let faults = StoreFaults::new(move |at| {
             if at == point {
                 StoreFault::Fail
@@ -199,73 +200,76 @@ fn a_failure_before_commit_writes_nothing() {
                 StoreFault::None
             }
         });
-        let store = store_with(&place, faults);
+        let store = store_with(&dir, faults);
         let failed = toggle(&store, plan_id(1)).unwrap_err();
         assert!(
             matches!(&failed, CommitError::Failed(StoreError::Database { why }) if why.contains("fault")),
             "{failed:?}"
         );
         assert_eq!(version(&store, plan_id(1)), 1);
-        assert_eq!(sound(&place.store()), (1, 1));
+        assert_eq!(verify_counts(&dir.store()), (1, 1));
     }
 }
 
 #[test]
 fn a_batch_that_fails_before_commit_is_decided_again_one_by_one() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let one = plan_id(1);
-    let mut submissions = vec![about(one, creates(one, "shared"))];
-    submissions.extend((0..3).map(|_| about(one, toggles())));
+    let mut submissions = vec![submission_for(one, creates(one, "shared"))];
+    submissions.extend((0..3).map(|_| submission_for(one, toggles())));
     let fail_the_batch = |point, number| match (point, number) {
         (FaultPoint::BeforeCommit, 1) => StoreFault::Fail,
         _ => StoreFault::None,
     };
-    let (told, transactions) = submit_as_a_batch(&place, fail_the_batch, submissions);
-    for told in told {
-        told.unwrap().unwrap();
+    let (answers, transactions) = submit_as_batch(&dir, fail_the_batch, submissions);
+    for answer in answers {
+        answer.unwrap().unwrap();
     }
     assert_eq!(transactions, 2 + 4);
-    assert_eq!(sound(&place.store()), (2, 5));
+    assert_eq!(verify_counts(&dir.store()), (2, 5));
 }
 
 #[test]
-fn a_lost_answer_of_commit_is_settled_as_committed() {
-    let place = Place::new();
+fn a_lost_commit_response_is_resolved_as_committed() {
+    let dir = DatabaseDir::new();
     let one = plan_id(1);
     let submissions = (1..=4)
-        .map(|number| about(plan_id(number), creates(plan_id(number), "batch")))
-        .chain([about(one, does_nothing()), about(one, toggles())])
+        .map(|number| submission_for(plan_id(number), creates(plan_id(number), "batch")))
+        .chain([
+            submission_for(one, decide_nothing()),
+            submission_for(one, toggles()),
+        ])
         .collect();
     let lose_every_answer = |point, _| match point {
         FaultPoint::AfterCommit => StoreFault::Fail,
         FaultPoint::Decided | FaultPoint::BeforeCommit => StoreFault::None,
     };
-    let (told, transactions) = submit_as_a_batch(&place, lose_every_answer, submissions);
-    for told in told {
-        let committed = told.unwrap().unwrap();
+    let (answers, transactions) = submit_as_batch(&dir, lose_every_answer, submissions);
+    for answer in answers {
+        let committed = answer.unwrap().unwrap();
         assert!(committed.plan.is_some() && !committed.is_repeat);
     }
     assert_eq!(transactions, 2, "nothing was done twice");
-    assert_eq!(sound(&place.store()), (5, 6));
+    assert_eq!(verify_counts(&dir.store()), (5, 6));
 }
 
 #[test]
-fn what_cannot_be_settled_is_said_to_be_unknown() {
-    let place = Place::new();
-    create(&place.store(), plan_id(1)).unwrap();
-    let path = place.path.clone();
-    // The answer is lost, and then the table that would tell as well.
+fn an_unresolved_commit_is_unknown() {
+    let dir = DatabaseDir::new();
+    create(&dir.store(), plan_id(1)).unwrap();
+    let path = dir.path.clone();
+    // The response is lost, and so is the table that records the outcome.
     let faults = StoreFaults::new(move |point| {
         if point != FaultPoint::AfterCommit {
             return StoreFault::None;
         }
-        let saboteur = rusqlite::Connection::open(&path).unwrap();
-        saboteur.execute_batch("DROP TABLE commands").unwrap();
+        let direct = rusqlite::Connection::open(&path).unwrap();
+        direct.execute_batch("DROP TABLE commands").unwrap();
         StoreFault::Fail
     });
-    let submission = about(plan_id(1), toggles());
+    let submission = submission_for(plan_id(1), toggles());
     let id = submission.id;
-    let unknown = store_with(&place, faults).commit(submission).unwrap_err();
+    let unknown = store_with(&dir, faults).commit(submission).unwrap_err();
     assert!(
         matches!(unknown, CommitError::Unknown { id: unknown, .. } if unknown == id),
         "{unknown:?}"
@@ -273,17 +277,17 @@ fn what_cannot_be_settled_is_said_to_be_unknown() {
 }
 
 #[test]
-fn an_answer_is_given_again_under_its_key() {
-    let place = Place::new();
-    let store = place.store();
+fn a_key_returns_the_stored_receipt() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     let one = plan_id(1);
     let submit = |decide, fingerprint: &[u8]| {
-        let mut submission = about(one, decide);
+        let mut submission = submission_for(one, decide);
         submission.key = Some(key("k"));
         submission.key.as_mut().unwrap().fingerprint = Digest::hash_bytes(fingerprint);
         store.commit(submission)
     };
-    // A refusal is not remembered.
+    // A refusal is not stored.
     submit(toggles(), b"a").unwrap_err();
     let first = submit(creates(one, "once"), b"a").unwrap();
     assert!(!first.is_repeat);
@@ -293,32 +297,32 @@ fn an_answer_is_given_again_under_its_key() {
     assert_eq!(again.plan, None);
     let reused = submit(creates(one, "other"), b"b").unwrap_err();
     assert!(matches!(reused, CommitError::KeyReused { key } if key == "k"));
-    assert_eq!(sound(&store), (1, 1));
+    assert_eq!(verify_counts(&store), (1, 1));
 }
 
 #[test]
-fn the_same_key_twice_in_one_batch_is_done_once() {
-    let place = Place::new();
+fn the_same_key_twice_in_one_batch_commits_once() {
+    let dir = DatabaseDir::new();
     let one = plan_id(1);
     let submissions = (0..3)
         .map(|_| {
-            let mut submission = about(one, creates(one, "once"));
+            let mut submission = submission_for(one, creates(one, "once"));
             submission.key = Some(key("k"));
             submission
         })
         .collect();
-    let (told, _) = submit_as_a_batch(&place, no_fault, submissions);
-    let remembered: Vec<bool> = told
+    let (answers, _) = submit_as_batch(&dir, no_fault, submissions);
+    let remembered: Vec<bool> = answers
         .into_iter()
-        .map(|told| told.unwrap().unwrap().is_repeat)
+        .map(|answer| answer.unwrap().unwrap().is_repeat)
         .collect();
     assert_eq!(remembered, [false, true, true]);
 }
 
 #[test]
 fn readers_beside_writers_see_whole_commits() {
-    let place = Place::new();
-    let store = Arc::new(place.store());
+    let dir = DatabaseDir::new();
+    let store = Arc::new(dir.store());
     create(&store, plan_id(0)).unwrap();
     let writer = std::thread::spawn({
         let store = Arc::clone(&store);

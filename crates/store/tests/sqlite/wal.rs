@@ -1,4 +1,4 @@
-//! The write-ahead log does not grow forever, and readers do not hold writers up.
+//! Tests that the write-ahead log does not grow forever and that readers do not block writers.
 
 use std::sync::Mutex;
 
@@ -6,29 +6,31 @@ use planwright_store::StoreWriter;
 use planwright_store::fault::{FaultPoint, StoreFault, StoreFaults};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 
-use crate::support::{Place, about, create, creates, plan_id, sound};
+use crate::support::{DatabaseDir, create, creates, plan_id, submission_for, verify_counts};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
 #[test]
-fn a_long_reader_holds_nobody_up_and_the_log_is_emptied_once_it_ends() {
-    let place = Place::new();
-    let store = place.store();
+fn a_long_reader_blocks_no_writer_and_the_log_is_truncated_afterwards() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     create(&store, plan_id(0)).unwrap();
-    let wal = place.directory.path().join("planwright.db-wal");
+    let wal = dir.directory.path().join("planwright.db-wal");
     let wal_length = || std::fs::metadata(&wal).unwrap().len();
     let goal = "x".repeat(400_000);
     let mut next = 1;
     let mut write = |mebibytes: u64| {
-        // Text in the plan's row and beside its event: twice.
+        // The text is stored twice: in the plan's row and lease_verdict_and_evidence its event.
         for _ in 0..mebibytes * MEBIBYTE / 800_000 {
             let id = plan_id(next);
-            store.commit(about(id, creates(id, &goal))).unwrap();
+            store
+                .commit(submission_for(id, creates(id, &goal)))
+                .unwrap();
             next += 1;
         }
     };
 
-    let reader = rusqlite::Connection::open(&place.path).unwrap();
+    let reader = rusqlite::Connection::open(&dir.path).unwrap();
     reader.execute_batch("BEGIN").unwrap();
     let plans = || -> i64 {
         let count = "SELECT count(*) FROM plans";
@@ -49,16 +51,16 @@ fn a_long_reader_holds_nobody_up_and_the_log_is_emptied_once_it_ends() {
         "it was emptied: {}",
         wal_length()
     );
-    sound(&store);
+    verify_counts(&store);
 }
 
-/// Somebody reads at every single commit, each of them only for that moment. The database's own
-/// checkpoints never get to the end of the log then, and the log is never started over.
+/// A short read at every commit. SQLite's own checkpoints then never reach the end of the log, so
+/// the log is never restarted.
 #[test]
 fn short_readers_at_every_commit_do_not_make_the_log_grow_forever() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let reading = Mutex::new(None);
-    let path = place.path.clone();
+    let path = dir.path.clone();
     let faults = StoreFaults::new(move |point| {
         let mut reading = reading.lock().unwrap();
         match point {
@@ -78,13 +80,15 @@ fn short_readers_at_every_commit_do_not_make_the_log_grow_forever() {
         faults,
         ..SqliteOptions::default()
     };
-    let store = SqliteStore::new(&place.path, options);
-    let wal = place.directory.path().join("planwright.db-wal");
+    let store = SqliteStore::new(&dir.path, options);
+    let wal = dir.directory.path().join("planwright.db-wal");
     let goal = "x".repeat(400_000);
     let mut longest = 0;
     for number in 0..100 {
         let id = plan_id(number);
-        store.commit(about(id, creates(id, &goal))).unwrap();
+        store
+            .commit(submission_for(id, creates(id, &goal)))
+            .unwrap();
         longest = longest.max(std::fs::metadata(&wal).unwrap().len());
     }
     assert!(longest > 16 * MEBIBYTE, "worth emptying: {longest}");
@@ -92,19 +96,19 @@ fn short_readers_at_every_commit_do_not_make_the_log_grow_forever() {
         longest < 40 * MEBIBYTE,
         "of 80 that were written: {longest}"
     );
-    sound(&store);
+    verify_counts(&store);
 }
 
 #[test]
-fn closing_leaves_the_log_to_the_next() {
-    let place = Place::new();
-    let store = place.store();
+fn closing_does_not_checkpoint() {
+    let dir = DatabaseDir::new();
+    let store = dir.store();
     create(&store, plan_id(0)).unwrap();
     drop(store);
-    let wal = place.directory.path().join("planwright.db-wal");
+    let wal = dir.directory.path().join("planwright.db-wal");
     assert!(
         std::fs::metadata(wal).unwrap().len() > 0,
         "no checkpoint on close"
     );
-    assert_eq!(sound(&place.store()), (1, 1));
+    assert_eq!(verify_counts(&dir.store()), (1, 1));
 }

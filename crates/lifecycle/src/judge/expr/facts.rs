@@ -1,4 +1,4 @@
-//! What an expression is judged on: the plan, its action and what changed, as values of CEL.
+//! The variables of an expression: the plan, its action and its changes, as CEL values.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use cel::{Context, Value};
 use plan::argument::ArgumentValue;
 use plan::{Action, Plan};
 
-use super::shared::SharedMap;
-use crate::judge::matter::{PathChange, PathChangeList};
+use super::shared_map::SharedMap;
+use crate::judge::subject::{PathChange, PathChangeList};
 
-/// The names that mean something, and what they mean for one plan.
+/// The values of all variables for one plan.
 #[derive(Clone)]
 pub(super) struct ExpressionFacts {
     plan_variables: HashMap<&'static str, Value>,
@@ -26,8 +26,7 @@ impl ExpressionFacts {
         }
     }
 
-    /// Where expressions are judged on them: one for all, because it takes longer to make than most of them
-    /// take.
+    /// Builds one context for all expressions, because building it takes longer than most evaluations.
     pub fn into_context(self) -> Context<'static, 'static> {
         let mut context = Context::default();
         for (name, value) in self.plan_variables {
@@ -38,7 +37,6 @@ impl ExpressionFacts {
     }
 }
 
-/// These changes, as a loop goes through them.
 pub(super) fn make_cel_list(changes: Vec<SharedMap>) -> CelList<'static> {
     let boxed = |change| -> Box<dyn Val> { Box::new(change) };
     CelList::from(changes.into_iter().map(boxed).collect::<Vec<_>>())
@@ -156,7 +154,6 @@ fn change_map(change: &PathChange) -> SharedMap {
     ])
 }
 
-/// A change with these fields.
 pub(super) fn make_shared_map<const COUNT: usize>(
     fields: [(&'static str, Box<dyn Val>); COUNT],
 ) -> SharedMap {

@@ -1,15 +1,15 @@
-//! Rules of kind `expr`: a CEL expression over the plan and what it changed that must be true.
+//! Rules of kind `expr`: a CEL expression over the plan and its changes that must be true.
 //!
-//! CEL always ends, but not always soon. So the source is short, loops nest at most twice, what changed is
-//! gone through in no loop within another, and judging has a deadline after which the rule fails.
+//! CEL always terminates, but not always soon. So the source is short, loops nest at most twice, loops over
+//! the changes do not nest, and evaluation has a deadline after which the rule fails.
 //!
-//! Its parser goes as deep as the brackets do, up to a limit of its own that the stack of an
-//! ordinary thread does not reach to; and a stack that overflows ends the process. So whatever
-//! looks at an expression does it on a deeper one.
+//! The parser recurses with each bracket. Its own depth limit is too high for the stack of an ordinary
+//! thread, and a stack overflow would kill the process. So expressions are parsed and evaluated on threads
+//! with a large stack.
 
 mod facts;
-mod shared;
-mod words;
+mod shared_map;
+mod validate;
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,42 +20,41 @@ use cel::{Context, ExecutionError, ParseErrors, Program, Value};
 use plan::judgement::RuleOutcome;
 use store::PlanSnapshot;
 
-use super::matter::PathChangeList;
+use super::subject::PathChangeList;
 use crate::RuleProblem;
 use facts::ExpressionFacts;
 
-pub(super) use words::is_about_changes;
+pub(super) use validate::is_about_changes;
 
-/// Longest source.
 const MAX_SOURCE_BYTES: usize = 4096;
-/// A stack for the deepest expression there can be, with room to spare.
+/// Enough for the deepest expression that the parser accepts.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
-/// After this long the rule has failed.
+/// How long one expression may take. Then its rule fails.
 const JUDGE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Can this source be judged? Found out when a rule is added, not when it first matters.
+/// Checks that an expression can be evaluated.
 pub(super) fn check_expression(source: &str) -> Result<(), RuleProblem> {
     std::thread::scope(|scope| {
         let checking = expression_thread().spawn_scoped(scope, || {
-            words::validate_expression(&compile_expression(source)?)
+            validate::validate_expression(&compile_expression(source)?)
         });
         let checked = checking.map(std::thread::ScopedJoinHandle::join);
         match checked {
             Ok(Ok(checked)) => checked,
-            Ok(Err(_)) => Err(RuleProblem("its parser gave up on it".to_owned())),
+            Ok(Err(_)) => Err(RuleProblem("the expression parser crashed".to_owned())),
             Err(error) => Err(RuleProblem(format!("it could not be checked: {error}"))),
         }
     })
 }
 
-/// A thread whose stack is deep enough for any source that is short enough.
+/// A thread with a stack for any accepted expression.
 fn expression_thread() -> std::thread::Builder {
     std::thread::Builder::new()
         .name("expr".to_owned())
         .stack_size(STACK_BYTES)
 }
 
-/// What each of these expressions says about a plan and its changes, in their order.
+/// Evaluates the expressions on a plan and its changes. Returns the outcomes in the same order.
 pub(super) fn judge_expressions(
     sources: &[&str],
     snapshot: &PlanSnapshot,
@@ -74,39 +73,38 @@ pub(super) fn judge_expressions(
     outcomes.into_iter()
 }
 
-/// The same of as many of them as can be judged before one takes too long, that one included.
+/// Evaluates expressions up to and including the first that takes too long. That one's thread is abandoned.
 fn judge_until_timeout(sources: Vec<String>, facts: ExpressionFacts) -> Vec<RuleOutcome> {
     let expected = sources.len();
-    let (answer, answered) = mpsc::channel();
-    let judging = expression_thread().spawn(move || {
+    let (sender, receiver) = mpsc::channel();
+    let evaluating = expression_thread().spawn(move || {
         let context = facts.into_context();
         for source in sources {
-            if answer.send(evaluate_expression(&source, &context)).is_err() {
-                // Nobody listens any more; that is the deadline's doing.
+            if sender.send(evaluate_expression(&source, &context)).is_err() {
+                // The receiver gave up after the deadline.
                 return;
             }
         }
     });
-    if let Err(error) = judging {
-        return vec![RuleOutcome::Failed(format!("it could not be judged: {error}")); expected];
+    if let Err(error) = evaluating {
+        return vec![RuleOutcome::Failed(format!("it could not be evaluated: {error}")); expected];
     }
     let mut outcomes = Vec::new();
     while outcomes.len() < expected {
-        let outcome = answered.recv_timeout(JUDGE_TIMEOUT);
-        let failed = match outcome {
+        let failure = match receiver.recv_timeout(JUDGE_TIMEOUT) {
             Ok(outcome) => {
                 outcomes.push(outcome);
                 continue;
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 format!(
-                    "judging it took longer than {} seconds",
+                    "evaluation took longer than {} seconds",
                     JUDGE_TIMEOUT.as_secs()
                 )
             }
-            Err(mpsc::RecvTimeoutError::Disconnected) => "judging it was given up".to_owned(),
+            Err(mpsc::RecvTimeoutError::Disconnected) => "evaluation was aborted".to_owned(),
         };
-        outcomes.push(RuleOutcome::Failed(failed));
+        outcomes.push(RuleOutcome::Failed(failure));
         break;
     }
     outcomes
@@ -120,20 +118,20 @@ fn evaluate_expression(source: &str, context: &Context<'_, '_>) -> RuleOutcome {
     match program.execute(context) {
         Ok(Value::Bool(true)) => RuleOutcome::Held,
         Ok(Value::Bool(false)) => {
-            let culprits = name_failing_changes(&program, context);
-            RuleOutcome::Failed(format!("it is false{culprits}"))
+            let failing_changes = name_failing_changes(&program, context);
+            RuleOutcome::Failed(format!("it is false{failing_changes}"))
         }
         Ok(other) => RuleOutcome::Failed(format!("it is {}, not true or false", type_name(&other))),
         Err(ExecutionError::NoSuchKey(key)) => RuleOutcome::Failed(format!("there is no `{key}`")),
-        Err(error) => RuleOutcome::Failed(format!("it could not be judged: {error}")),
+        Err(error) => RuleOutcome::Failed(format!("it could not be evaluated: {error}")),
     }
 }
 
-/// How many changes are named that an expression is false for, and how many are looked at for that.
+/// How many failing changes are listed, and how many changes are examined to find them.
 const MAX_NAMED_CHANGES: usize = 5;
 const MAX_EXAMINED_CHANGES: usize = 2000;
 
-/// The changes that make an expression false which goes through all of them: of each alone, it is false.
+/// Lists the changes for which a loop over `changes` is false, by evaluating it on each change alone.
 fn name_failing_changes(program: &Program, context: &Context<'_, '_>) -> String {
     let Expr::Comprehension(loops) = &program.expression().expr else {
         return String::new();
@@ -184,18 +182,18 @@ fn compile_expression(source: &str) -> Result<Program, RuleProblem> {
     Program::compile(source).map_err(|errors| describe_parse_error(&errors))
 }
 
-/// The first thing the parser stumbled over, without what it would have liked better.
+/// The parser's first error, without its list of expected tokens.
 fn describe_parse_error(errors: &ParseErrors) -> RuleProblem {
     let Some(first) = errors.errors.first() else {
-        return RuleProblem("it cannot be read".to_owned());
+        return RuleProblem("syntax error".to_owned());
     };
     if first.msg.contains("Recursion limit") {
-        return RuleProblem("it nests too deep".to_owned());
+        return RuleProblem("it is nested too deeply".to_owned());
     }
     let message = first.msg.trim_start_matches("Syntax error: ");
     let message = message.split(" expecting ").next().unwrap_or_default();
-    let message = message.replace("'<EOF>'", "its end");
-    RuleProblem(format!("it cannot be read: {message}"))
+    let message = message.replace("'<EOF>'", "the end");
+    RuleProblem(format!("syntax error: {message}"))
 }
 
 fn type_name(value: &Value) -> String {
@@ -210,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_judged_is_refused_when_it_is_added() {
+    fn invalid_expressions_are_refused() {
         let endless = "arguments.l.all(a, arguments.l.all(b, arguments.l.all(c, a + b == c)))";
         let long = format!("plan.goal != '{}'", "x".repeat(5000));
         let deep = format!("{}true{}", "(".repeat(5000), ")".repeat(5000));
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_fits_never_overflows_the_stack() {
+    fn an_accepted_source_never_overflows_the_stack() {
         let nested = |open: &str, close: &str, times: usize| {
             format!("{}true{}", open.repeat(times), close.repeat(times))
         };
@@ -257,19 +255,19 @@ mod tests {
             nested("", " || true", 500),
             format!("plan{}", ".goal".repeat(700)),
         ] {
-            // Whatever is said of it, it is said.
+            // Accepted or refused, but not crashed.
             let _ = check_expression(&source);
-            let judging = expression_thread()
+            let evaluating = expression_thread()
                 .spawn(move || evaluate_expression(&source, &Context::default()));
-            judging.unwrap().join().unwrap();
+            evaluating.unwrap().join().unwrap();
         }
         assert_eq!(check_expression(&nested("(", ")", 20)), Ok(()));
         let deep = check_expression(&nested("(", ")", 2000)).unwrap_err();
-        assert!(deep.to_string().contains("nests too deep"), "{deep}");
+        assert!(deep.to_string().contains("nested too deeply"), "{deep}");
     }
 
     #[test]
-    fn what_an_expression_is_false_for_is_named() {
+    fn a_false_expression_lists_the_failing_changes() {
         let change = |number: i64| {
             let path: Box<dyn Val> = Box::new(CelString::from(format!("src/{number}")));
             facts::make_shared_map([("path", path), ("size", Box::new(CelInt::from(number)))])

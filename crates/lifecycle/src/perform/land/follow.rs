@@ -1,4 +1,4 @@
-//! Following a landing that somebody else does: whoever asked for it learns what came of it.
+//! Waits for a landing that another process is doing, and reports its outcome to the caller.
 
 use std::time::{Duration, Instant};
 
@@ -11,25 +11,26 @@ use plan::{
 use store::PlanFilter;
 
 use super::LandingOutcome;
-use super::sign::changed_trees;
+use super::approve::changed_trees;
 use crate::{Call, EngineProgress, Lifecycle, LifecycleError, OperationOutcome};
 
-/// Longest time that a landing of somebody else is followed; it may have slow rules to check.
+/// How long to wait for another process's landing. It may have slow rules to check.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// How long a commit is waited for before looking anew: nobody commits that a holder is gone.
+/// How long to wait for a commit before checking the holder again: its death causes no commit.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How many plans are looked at for the rest of another.
+/// How many plans are searched for the remainder of another.
 const MAX_PLANS: usize = 1000;
 
-/// A landing that the caller asked for, and that somebody else may have.
+/// A landing that the caller requested and another process may be doing.
 pub(super) struct LandingFollower<'a> {
     pub plan_id: PlanId,
-    /// How the caller wants it to arrive.
+    /// The options that the caller requested.
     pub options: &'a LandingOptions,
     pub call: &'a Call,
     started_at: Instant,
+    /// Progress is reported once.
     is_reported: bool,
 }
 
@@ -46,8 +47,8 @@ impl<'a> LandingFollower<'a> {
 }
 
 impl Lifecycle {
-    /// Waits until whoever has a landing is done with it; nothing if it can be claimed now. Where it did not come to what was asked
-    /// for, the refusal stands.
+    /// Waits until the other holder has finished. Returns nothing if the landing can be claimed now. Returns the
+    /// refusal if the plan landed with other options than requested.
     pub(super) fn follow_landing(
         &self,
         follower: &mut LandingFollower<'_>,
@@ -61,7 +62,7 @@ impl Lifecycle {
             };
             let holder = match landing {
                 ApplyState::Applied(_) => {
-                    let approved_options = plan.approval.as_ref().map(|approval| &approval.how);
+                    let approved_options = plan.approval.as_ref().map(|approval| &approval.options);
                     if plan.has_targets() && approved_options != Some(follower.options) {
                         return Err(refusal.into());
                     }
@@ -98,8 +99,8 @@ impl Lifecycle {
         }
     }
 
-    /// Takes a landing from a holder that is gone. Whoever asks for it now asks for another try, also where the lost
-    /// tries were as many as the plan may have.
+    /// Takes a landing over from a dead holder. The request counts as a retry, even if the plan has used up its
+    /// attempts.
     pub(super) fn take_over_landing(
         &self,
         plan_id: PlanId,
@@ -128,11 +129,11 @@ impl Lifecycle {
         }
     }
 
-    /// The plan that took on what did not land of this one.
+    /// Finds the plan with the remainder of this one, if parts did not land.
     fn find_rest(&self, plan: &Plan) -> Result<Option<PlanId>, LifecycleError> {
         let changed = changed_trees(plan).count();
-        let options = plan.approval.as_ref().map(|approval| &approval.how);
-        let is_partial = options.is_some_and(|how| !how.paths.is_empty());
+        let options = plan.approval.as_ref().map(|approval| &approval.options);
+        let is_partial = options.is_some_and(|options| !options.paths.is_empty());
         if !is_partial && plan.landed.len() >= changed {
             return Ok(None);
         }
@@ -150,7 +151,7 @@ impl Lifecycle {
     }
 }
 
-/// A plan as somebody else left it.
+/// The outcome for a caller that waited: the plan as the other holder left it.
 fn outcome_by_other(plan: Plan) -> OperationOutcome {
     let receipt = CommandReceipt {
         verb: Verb::ApplyPlan,
@@ -169,7 +170,7 @@ fn outcome_by_other(plan: Plan) -> OperationOutcome {
     }
 }
 
-/// Did somebody else have the plan, or move it on?
+/// Does the refusal mean that another holder has the plan or has moved it on?
 pub(super) fn is_overtaken(refusal: &Refusal) -> bool {
     matches!(
         refusal,

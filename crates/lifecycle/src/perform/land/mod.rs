@@ -1,21 +1,21 @@
-//! Landing a result, and taking back what landed.
+//! Lands a result, and undoes a landed one.
 //!
-//! May be repeated: before the intent is stored nothing of the user's has moved, and afterwards it
-//! is the targets themselves that are asked what became of it. A withdrawal is asked for only where
-//! no target ever had the change; whatever comes of it, nothing lands after it without a new intent.
+//! Idempotent: nothing of the user's moves before the intent is stored. Afterwards, the targets themselves
+//! show whether they have the change. The intent is withdrawn only if no target ever had the change, and
+//! nothing lands after that without a new intent.
 
+mod approve;
 mod follow;
-mod rest;
-mod sign;
+mod remainder;
 mod steps;
 mod undo;
 
 use plan::changeset::TreePath;
-use plan::how::LandingDestination;
+use plan::landing_options::LandingDestination;
 use plan::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, RefMove, ResultTree,
 };
-use plan::ways::SandboxCleanupPolicy;
+use plan::repository_policy::SandboxCleanupPolicy;
 use plan::{Command, Epoch, LandingOptions, Plan, PlanId, PlanStage, Refusal, Span};
 use sandbox::land::{LandAttempt, LandingMessage, LandingProposal, ProposalOutcome, SandboxResult};
 use sandbox::{LandingObstacle, LocalResource, SandboxError, SandboxKey};
@@ -29,36 +29,35 @@ use follow::{LandingFollower, is_overtaken};
 use super::enter::parse_object_id;
 use crate::{Call, Claim, Lifecycle, LifecycleError, OperationOutcome};
 
-/// Targets that keep moving are given up on after so many steps: each merge is proposed in one and brought in
-/// by another.
+/// The landing gives up after this many steps if its targets keep moving. Each attempt takes two steps:
+/// propose the merge, then move the targets.
 const MAX_LANDING_STEPS: usize = 100;
 
-/// How long a landing may stay unheard of.
+/// The lease of a landing in the foreground.
 const LANDING_LEASE: Span = Span::from_seconds(60);
 
-/// How driving a landing ended.
+/// How a landing ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LandingOutcome {
     /// Every target has the change.
     Landed {
-        /// The plan.
         done: OperationOutcome,
-        /// Files that a person saved meanwhile, left as they saved them.
+        /// Files that a person saved during the landing. They keep the person's version.
         kept: Vec<TreePath>,
-        /// What could not land any more, as a plan of its own.
+        /// A new plan with what did not land.
         rest: Option<PlanId>,
-        /// Somebody else brought it in, while this caller waited.
+        /// Another process landed it while this caller waited.
         followed: bool,
     },
-    /// It cannot land as it is; nothing of the user's was touched.
+    /// The result cannot land as it is. Nothing was changed.
     Constrained(OperationOutcome),
-    /// Only a person can say what is to become of it.
+    /// A person has to decide how to continue.
     NeedsAnswer(OperationOutcome),
-    /// Somebody else had it, and it failed or was cancelled.
+    /// Another process was landing it, and it failed or was cancelled.
     NotLanded(OperationOutcome),
 }
 
-/// What came of one resource.
+/// The outcome for one target.
 enum TargetOutcome {
     Landed,
     Moved,
@@ -67,8 +66,8 @@ enum TargetOutcome {
 }
 
 impl Lifecycle {
-    /// Signs a result and lands it in the foreground: from wherever it stands to its end. Repeating
-    /// it after a crash finishes what was begun. Where somebody else is faster, theirs is followed.
+    /// Approves a result and lands it in the foreground. After a crash, calling it again finishes the
+    /// landing. If another process is already landing the plan, waits for it.
     pub fn approve_and_land(
         &self,
         plan_id: PlanId,
@@ -82,7 +81,8 @@ impl Lifecycle {
         if needs_new_approval(&row.plan, options) && row.plan.result.is_some() {
             self.check_landing_options(&row.plan, options)?;
         }
-        // Held until the landing has ended: whoever comes after a crash need not wait for the lease.
+        // Held until the landing ends. After a crash, others see that this process is dead and need not
+        // wait for the lease to expire.
         let _presence = match &self.local_host {
             Some(local_host) => Some(local_host.sandboxes.register_presence(owner)?),
             None => None,
@@ -103,6 +103,7 @@ impl Lifecycle {
                 }
                 settled => return settled,
             };
+            // Another holder was faster: wait for it. If it gives up or dies, claim the landing here.
             match self.follow_landing(&mut follower, refusal)? {
                 Some(outcome) => return Ok(outcome),
                 None => claimed = self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up),
@@ -110,19 +111,19 @@ impl Lifecycle {
         }
     }
 
-    /// Takes a plan to where it can be landed, signed to arrive like this, and claims it.
+    /// Moves a plan to apply, approved with these options, and claims it.
     fn claim_landing(
         &self,
-        before: &Plan,
+        plan: &Plan,
         options: &LandingOptions,
         owner: &str,
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
-        let (plan_id, follow_up) = (before.id, call.follow_up());
-        if let PlanStage::Apply(landing) = &before.stage {
+        let (plan_id, follow_up) = (plan.id, call.follow_up());
+        if let PlanStage::Apply(landing) = &plan.stage {
             match landing {
                 ApplyState::Constrained(_) => {
-                    self.approve_if_needed(before, options, call)?;
+                    self.approve_if_needed(plan, options, call)?;
                     self.retry_phase(plan_id, false, None, &follow_up)?;
                 }
                 ApplyState::Errored(_) => {
@@ -130,7 +131,7 @@ impl Lifecycle {
                     self.renew_approval(plan_id, options, owner, &follow_up)?;
                 }
                 ApplyState::Processing(..) => {
-                    // Whoever landed it is gone, or this is refused with who it is.
+                    // Refused with the holder's name if it is alive.
                     self.take_over_landing(plan_id, call)?;
                     self.renew_approval(plan_id, options, owner, &follow_up)?;
                 }
@@ -140,13 +141,13 @@ impl Lifecycle {
                 | ApplyState::Cancelled(_) => {}
             }
         } else {
-            let is_newly_approved = self.approve_if_needed(before, options, call)?;
+            let is_newly_approved = self.approve_if_needed(plan, options, call)?;
             self.apply_plan(plan_id, if is_newly_approved { &follow_up } else { call })?;
         }
         self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
     }
 
-    /// Brings a claimed landing to its end.
+    /// Runs a claimed landing to its end.
     pub fn drive_landing(&self, claim: &Claim) -> Result<LandingOutcome, LifecycleError> {
         let (plan_id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
         let landing = self.run_with_lease_renewal(plan_id, epoch, &call, || {
@@ -154,7 +155,7 @@ impl Lifecycle {
         });
         match landing {
             Err(LifecycleError::Sandbox(error)) if error.is_invalid_landing_option() => {
-                // It can be signed anew, in another way.
+                // A person can approve it again with other options.
                 let constrain = Command::Constrain {
                     epoch,
                     kind: ConstraintKind::ApprovalVoid,
@@ -168,13 +169,12 @@ impl Lifecycle {
             Err(LifecycleError::Sandbox(error))
                 if error.is_transient() || self.is_landing_prepared(plan_id) =>
             {
-                // Nothing is lost: whoever tries next finds the plan waiting, with its intent if
-                // there is one.
+                // Queue it for a retry. A stored intent stays, so the retry finishes what was begun.
                 let _ = self.release_lease(plan_id, epoch, &call);
                 Err(error.into())
             }
             Err(LifecycleError::Sandbox(error)) => {
-                // Trying again would give the same; a person has to see why.
+                // A retry would fail the same way, so a person has to see the reason.
                 let _ = self.fail_work(
                     plan_id,
                     epoch,
@@ -188,7 +188,7 @@ impl Lifecycle {
         }
     }
 
-    /// Is it past the point of no return?
+    /// Is the intent stored, so that targets may have moved?
     fn is_landing_prepared(&self, plan_id: PlanId) -> bool {
         let row = self.get_plan(plan_id);
         row.is_ok_and(|row| row.plan.is_prepared())
@@ -233,7 +233,7 @@ impl Lifecycle {
         .into())
     }
 
-    /// Merges, looks for obstacles and stores the intent.
+    /// Merges, checks for obstacles and stores the intent. Moves nothing.
     fn propose_landing(
         &self,
         row: &PlanRow,
@@ -243,24 +243,24 @@ impl Lifecycle {
         let plan = &row.plan;
         let sandboxes = &self.local_host()?.sandboxes;
         let approval = plan.valid_approval().ok_or(Refusal::NeedsApproval)?;
-        let mode = landing_mode(&approval.how);
+        let mode = landing_method(&approval.options);
         let message = LandingMessage {
             plan_id: plan.id,
             goal: plan.goal.to_string(),
             chain_head: row.head,
             unix_seconds: self.store.now()?.0.div_euclid(1_000_000),
-            allow_empty: approval.how.allow_empty,
+            allow_empty: approval.options.allow_empty,
         };
         let mut moves = Vec::new();
         let mut unchanged_targets = Vec::new();
         let trees = plan.result.iter().flat_map(|result| &result.trees);
-        for tree in trees.filter(|tree| tree.changes != Some(0) || approval.how.allow_empty) {
+        for tree in trees.filter(|tree| tree.changes != Some(0) || approval.options.allow_empty) {
             let location = self.locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
             };
-            let Some(outcome) = self.approved_part(plan, &sandbox_key, tree, &approval.how)? else {
+            let Some(outcome) = self.approved_part(plan, &sandbox_key, tree, &approval.options)? else {
                 continue;
             };
             match sandboxes.propose_landing(&sandbox_key, epoch, &outcome, &mode, &message)? {
@@ -274,7 +274,7 @@ impl Lifecycle {
                 }),
                 ProposalOutcome::AlreadyLanded => unchanged_targets.push(target_name(&location)),
                 ProposalOutcome::Conflict { paths, commits } => {
-                    let changed = match &approval.how.shape {
+                    let changed = match &approval.options.shape {
                         LandingDestination::Uncommitted if tree.target.is_empty() => {
                             display_path(&location).to_string()
                         }
@@ -304,7 +304,7 @@ impl Lifecycle {
         }
         if moves.is_empty() {
             let text = format!(
-                "{} has every change of this plan already",
+                "{} already has every change of this plan",
                 unchanged_targets.join(", ")
             );
             let kind = ConstraintKind::Conflict;
@@ -319,7 +319,7 @@ impl Lifecycle {
         }
         match self.prepare_apply(plan.id, epoch, &moves, call) {
             Ok(done) => Ok(LandingStep::Completed(done)),
-            // It was fine by itself, and is not together with what its target has become.
+            // The result alone passed its rules; merged with the current target it does not.
             Err(LifecycleError::Blocked(blocked)) => {
                 let failed = blocked.failed.iter();
                 let failed = failed.map(|one| format!("{}: {}", one.rule.name, one.evidence));
@@ -337,7 +337,7 @@ impl Lifecycle {
         }
     }
 
-    /// What was signed of a resource's result: all of it, or what the paths choose, if anything.
+    /// The approved part of a resource's result: all of it, or the selected paths, if any match.
     fn approved_part(
         &self,
         plan: &Plan,
@@ -354,13 +354,13 @@ impl Lifecycle {
             .sandboxes
             .restrict_result(sandbox_key, &whole, &options.paths)
         {
-            // With several resources a path need not be in each of them.
+            // With several resources, a path need not exist in each.
             Err(SandboxError::NoPathMatches { .. }) if plan.resources.len() > 1 => Ok(None),
             other => Ok(Some(other?)),
         }
     }
 
-    /// Brings in what the intent says.
+    /// Moves the targets as the intent says.
     fn move_targets(
         &self,
         plan: &Plan,
@@ -394,8 +394,8 @@ impl Lifecycle {
             .find(|(_, _, outcome)| matches!(outcome, TargetOutcome::Removed))
         {
             let question = format!(
-                "The change was brought into {} as {} and then taken out by somebody. Does it count \
-                 as landed, shall it be brought in again, or dropped? Answer landed, again or drop.",
+                "The change landed on {} as {} and was removed afterwards. Does it count as landed, \
+                 should it land again, or should it be dropped? Answer landed, again or drop.",
                 target_name(location),
                 &step.new[..step.new.len().min(10)],
             );
@@ -408,20 +408,25 @@ impl Lifecycle {
             .map(|(step, _, _)| step.resource.clone())
             .collect();
         if landed_resources.is_empty() {
+            // No target has the change, so the intent can be withdrawn safely.
             self.withdraw_apply(plan.id, epoch, call)?;
-            let hindered = outcomes
-                .into_iter()
-                .find_map(|(_, location, outcome)| match outcome {
-                    TargetOutcome::Obstructed(obstacle) => Some((location, obstacle)),
-                    TargetOutcome::Landed | TargetOutcome::Moved | TargetOutcome::Removed => None,
-                });
-            return match hindered {
+            let obstructed =
+                outcomes
+                    .into_iter()
+                    .find_map(|(_, location, outcome)| match outcome {
+                        TargetOutcome::Obstructed(obstacle) => Some((location, obstacle)),
+                        TargetOutcome::Landed | TargetOutcome::Moved | TargetOutcome::Removed => {
+                            None
+                        }
+                    });
+            return match obstructed {
                 Some((location, obstacle)) => {
                     self.constrain_by_obstacle(plan.id, epoch, &location, obstacle, call)
                 }
                 None => Ok(LandingStep::Withdrawn),
             };
         }
+        // Some targets have the change, so the landing counts. The others become a new plan.
         let rest = self.build_remainder_plan(plan, &intent.moves, &landed_resources)?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
         let done = self.complete_apply(plan.id, epoch, landed_resources, rest, call)?;
@@ -472,10 +477,10 @@ impl Lifecycle {
         Ok(LandingStep::Ended(LandingOutcome::Constrained(done)))
     }
 
-    /// What only kept the landing safe goes, and so do the sandboxes. If it cannot, it is found and
-    /// removed by a later tidying up; the landing is no less done for it.
+    /// Removes the sandboxes and the refs that protected the landing. Best effort: a later cleanup removes
+    /// what remains.
     fn clean_after_landing(&self, plan: &Plan) {
-        if plan.ways.clean != SandboxCleanupPolicy::Manual {
+        if plan.policy.clean != SandboxCleanupPolicy::Manual {
             let _ = self.clean_sandboxes(plan);
         }
     }
@@ -522,14 +527,13 @@ fn landed_outcome(
     }
 }
 
-/// Shall it arrive in another way than it was signed for? Past the point of no return nobody can wish.
+/// Do the options differ from the approved ones? A prepared landing keeps its options.
 fn needs_new_approval(plan: &Plan, options: &LandingOptions) -> bool {
-    let approved = plan.valid_approval().map(|approval| &approval.how);
+    let approved = plan.valid_approval().map(|approval| &approval.options);
     approved != Some(options) && plan.has_targets() && !plan.is_prepared()
 }
 
-/// How the workshop calls it.
-fn landing_mode(options: &LandingOptions) -> sandbox::land::LandingMethod {
+fn landing_method(options: &LandingOptions) -> sandbox::land::LandingMethod {
     match &options.shape {
         LandingDestination::Commit => sandbox::land::LandingMethod::Commit {
             merge: options.merge,
@@ -539,12 +543,11 @@ fn landing_mode(options: &LandingOptions) -> sandbox::land::LandingMethod {
     }
 }
 
-/// Where the person's files are.
 fn display_path(location: &LocalResource) -> impl std::fmt::Display {
     location.location.path().display()
 }
 
-/// What a change lands on, for people.
+/// The name of the branch or directory, for messages.
 fn target_name(location: &LocalResource) -> String {
     match &location.location {
         sandbox::ResourceLocation::Git { target, .. } => target

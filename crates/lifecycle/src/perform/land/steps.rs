@@ -1,4 +1,4 @@
-//! Landing step by step, for scripts. Each step may be repeated like the whole.
+//! Single landing steps, for scripts. Each step is idempotent.
 
 use plan::{Epoch, PlanId, Refusal};
 use sandbox::SandboxKey;
@@ -7,19 +7,18 @@ use sandbox::land::TargetState;
 use super::{LandingOutcome, landed_outcome, parse_proposal};
 use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
 
-/// What one step of a landing came to.
+/// The outcome of one landing step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LandingStep {
-    /// It was done; the landing goes on.
+    /// The step is done. The landing continues.
     Completed(OperationOutcome),
-    /// The targets moved: the intent was withdrawn, and a new one is to be prepared.
+    /// The targets moved. The intent was withdrawn, so prepare again.
     Withdrawn,
-    /// The landing has ended.
     Ended(LandingOutcome),
 }
 
 impl Lifecycle {
-    /// One step of a landing: merges, looks for obstacles and stores the intent; or says why not.
+    /// Merges, checks for obstacles and stores the intent. Ends the landing if there is an obstacle.
     pub fn prepare_landing(
         &self,
         plan_id: PlanId,
@@ -28,14 +27,14 @@ impl Lifecycle {
     ) -> Result<LandingStep, LifecycleError> {
         let row = self.get_plan(plan_id)?;
         if !row.plan.has_targets() || !row.plan.is_held_by(epoch) || row.plan.is_prepared() {
-            // Nothing to merge, or for the decision to refuse.
+            // Either there is nothing to merge, or the decision refuses.
             let done = self.prepare_apply(plan_id, epoch, &[], call)?;
             return Ok(LandingStep::Completed(done));
         }
         self.propose_landing(&row, epoch, call)
     }
 
-    /// One step of a landing: brings in what the intent says.
+    /// Moves the targets as the intent says.
     pub fn complete_landing(
         &self,
         plan_id: PlanId,
@@ -60,7 +59,7 @@ impl Lifecycle {
         Ok(step)
     }
 
-    /// One step of a landing: takes the intent back, after looking that no target has or ever had it.
+    /// Withdraws the intent. Refused if any target has or ever had the change.
     pub fn withdraw_landing(
         &self,
         plan_id: PlanId,

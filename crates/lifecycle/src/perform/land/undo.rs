@@ -1,10 +1,10 @@
-//! Taking back what landed: a new plan with the inverse change.
+//! Undoes a landed plan with a new plan that contains the inverse change.
 //!
-//! Whoever takes a plan back while others do gets the same plan as they: each try has a key that all of
-//! them derive alike, and the store gives what was committed under it.
+//! Concurrent undos of one plan all get the same new plan: they derive the same idempotency key, and the
+//! store returns what was committed under it.
 
 use plan::command::LinkedPlan;
-use plan::how::LandingDestination;
+use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, IgnoredPaths, ResultContent, ResultTree, StateName};
 use plan::{Command, LandingOptions, Phase, Plan, PlanId, PlanStage};
@@ -14,23 +14,22 @@ use store::{PlanFilter, PlanRow};
 use crate::perform::enter::parse_object_id;
 use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
 
-/// How many plans are looked at for one that takes another back.
+/// How many plans per state are searched for an undo of another.
 const MAX_UNDO_CANDIDATES: usize = 1000;
 
-/// A plan that takes another back.
+/// A plan that undoes another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UndoPlan {
-    /// The plan: a new one, or one that was begun and has not ended.
+    /// A new plan, or an unfinished undo plan that already exists.
     pub plan_id: PlanId,
-    /// It was taken back before, by this or another call.
+    /// Set if an earlier call already completed the undo.
     pub earlier_outcome: Option<OperationOutcome>,
-    /// How it should arrive: like what it takes back.
+    /// The landing options of the plan that is undone.
     pub options: LandingOptions,
 }
 
 impl Lifecycle {
-    /// Makes a plan that takes a landed one back: the inverse change, to be merged with what came
-    /// since.
+    /// Creates a plan with the inverse of a landed one. Landing it merges the inverse with later changes.
     pub fn undo_plan(&self, plan_id: PlanId, call: &Call) -> Result<UndoPlan, LifecycleError> {
         let origin = self.get_plan(plan_id)?.plan;
         if !matches!(origin.stage, PlanStage::Apply(ApplyState::Applied(_)))
@@ -41,7 +40,7 @@ impl Lifecycle {
                 resources: Vec::new(),
                 result: ResultContent::default(),
             };
-            // Refused: nothing landed.
+            // Nothing landed. Submit anyway, so that the decision returns the right refusal.
             let done = self.submit_for_plan(plan_id, Command::Undo(empty_undo), call)?;
             return Ok(UndoPlan {
                 plan_id: done.plan.id,
@@ -49,9 +48,9 @@ impl Lifecycle {
                 options: LandingOptions::default(),
             });
         }
-        let origin_options = origin.approval.as_ref().map(|approval| &approval.how);
+        let origin_options = origin.approval.as_ref().map(|approval| &approval.options);
         let shape = origin_options
-            .map(|how| how.shape.clone())
+            .map(|options| options.shape.clone())
             .unwrap_or_default();
         if let LandingDestination::Branch(name) = shape {
             return Err(LifecycleError::LandedOnBranch { branch: name });
@@ -91,7 +90,7 @@ impl Lifecycle {
                 tree: tree.to_string(),
                 changes: Some(changes),
                 ignored: IgnoredPaths::default(),
-                // A person asks for it to be undone.
+                // A person requests the undo, so no extra confirmation is needed.
                 changes_settings: false,
             });
         }
@@ -125,16 +124,16 @@ impl Lifecycle {
         self.submit_for_plan(plan_id, Command::Undo(linked), call)
     }
 
-    /// The plan that takes this one back: of those who ask at once, and of those who ask again, all get
-    /// the same. One that was cancelled, or was taken back itself, makes room for the next.
+    /// Returns the undo plan of this plan. Concurrent and repeated calls get the same one. After an undo plan
+    /// was cancelled or undone itself, the next number is tried.
     fn find_or_create_undo(
         &self,
         origin: &Plan,
         result: &ResultContent,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        // What has landed stays at its version: whoever expects another is refused, whoever expects this
-        // one asks for the same as who expects none.
+        // A landed plan never changes its version. Another expected version is refused by the command;
+        // the current one makes no difference.
         if call
             .if_version
             .is_some_and(|version| version != origin.version)
@@ -146,9 +145,10 @@ impl Lifecycle {
             let key = format!("planwright undo {number}");
             let call = call.follow_up().with_key(key);
             let done = self.create_undo_plan(origin.id, result, &call)?;
-            let is_spent = match &done.plan.stage {
-                PlanStage::Apply(ApplyState::Applied(_)) => self.is_undone(&done.plan)?,
-                stage => stage.is_final(),
+            let stage = &done.plan.stage;
+            let is_spent = match matches!(stage, PlanStage::Apply(ApplyState::Applied(_))) {
+                true => self.is_undone(&done.plan)?,
+                false => stage.is_final(),
             };
             if !is_spent {
                 return Ok(done);
@@ -157,7 +157,7 @@ impl Lifecycle {
         }
     }
 
-    /// Did a plan land that takes this one back?
+    /// Has a plan that undoes this one landed?
     fn is_undone(&self, plan: &Plan) -> Result<bool, LifecycleError> {
         let filter = PlanFilter {
             phase: Some(Phase::Apply),
@@ -170,8 +170,8 @@ impl Lifecycle {
         Ok(rows.iter().any(undoes))
     }
 
-    /// A plan with the inverse of this one that has not ended: a crash cut it off, or something is in its
-    /// way. Taking back goes on with it.
+    /// Finds an undo of this plan that has not ended, because of a crash or an obstacle. It is continued
+    /// instead of creating another.
     fn find_unfinished_undo(&self, origin: &Plan) -> Result<Option<PlanId>, LifecycleError> {
         let stages = [
             (Phase::Execute, StateName::Complete),

@@ -1,9 +1,9 @@
-//! The chapters with a repository: a change travels from a sandbox into it, and back.
+//! The demo's chapters with a repository: work in a sandbox, land the change, undo it.
 
 use std::path::Path;
 
 use lifecycle::{LandingOutcome, Lifecycle, UseRequest};
-use plan::how::LandingOptions;
+use plan::landing_options::LandingOptions;
 use plan::project::{Resource, ResourcePlace};
 use plan::stage::ResultContent;
 use plan::{PlanId, QualifiedName, Span};
@@ -13,13 +13,13 @@ use super::{DemoRun, defect_error};
 use crate::error::CommandError;
 use crate::{host, settings, ui};
 
-/// What the repository of the demo begins with.
+/// The files of the demo's repository.
 const REPOSITORY_FILES: &[(&str, &str)] = &[
     ("README.md", "# The demo's shop\n"),
     ("billing.txt", "apples   3\npears    5\n"),
 ];
 
-/// What the agent makes of it.
+/// `billing.txt` as the demo's agent changes it.
 const TIDIED_PRICES: &str = "apples 3\npears  5\n";
 
 impl DemoRun {
@@ -66,10 +66,9 @@ impl DemoRun {
         self.expect_file(
             &shop,
             REPOSITORY_FILES[1].1,
-            "the agent changed its copy; yours is as it was",
+            "the agent changed its copy; yours is untouched",
         )?;
-        let nothing_said = ResultContent::default();
-        claim.complete_execute(&nothing_said)?;
+        claim.complete_execute(&ResultContent::default())?;
         for diff in lifecycle.view_changes(plan)? {
             let text = diff
                 .comparison
@@ -129,18 +128,18 @@ impl DemoRun {
         )? {
             LandingOutcome::Landed { done, .. } => {
                 let step = done.plan.landed.first();
-                let step = step.ok_or_else(|| defect_error("what landed is nowhere"))?;
+                let step = step.ok_or_else(|| defect_error("a landed plan records no landing"))?;
                 Ok(step.new.chars().take(10).collect())
             }
             LandingOutcome::Constrained(_)
             | LandingOutcome::NeedsAnswer(_)
             | LandingOutcome::NotLanded(_) => {
-                Err(defect_error("a change that meets no other did not land"))
+                Err(defect_error("a change without conflicts did not land"))
             }
         }
     }
 
-    /// The repository as a project. It may have been registered by an earlier demo.
+    /// Registers the repository as a project. Repeating it is fine: an earlier demo may have registered it.
     fn register_project(
         &mut self,
         lifecycle: &Lifecycle,
@@ -152,7 +151,7 @@ impl DemoRun {
         let resource = Resource {
             name: "shop"
                 .parse()
-                .map_err(|_| defect_error("a resource's name"))?,
+                .map_err(|_| defect_error("a resource's name was refused"))?,
             host: host::register_host(home)?,
             place: ResourcePlace::Git {
                 path: place.path.display().to_string(),
@@ -167,12 +166,12 @@ impl DemoRun {
         Ok(name)
     }
 
-    fn expect_file(&mut self, shop: &Path, text: &str, says: &str) -> Result<(), CommandError> {
-        let there = std::fs::read_to_string(shop.join("billing.txt")).unwrap_or_default();
-        if there != text {
-            return Err(defect_error("the repository does not hold what it should"));
+    fn expect_file(&mut self, shop: &Path, expected: &str, line: &str) -> Result<(), CommandError> {
+        let content = std::fs::read_to_string(shop.join("billing.txt")).unwrap_or_default();
+        if content != expected {
+            return Err(defect_error("billing.txt has unexpected content"));
         }
-        self.add_line(says);
+        self.add_line(line);
         Ok(())
     }
 }

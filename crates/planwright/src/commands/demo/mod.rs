@@ -1,4 +1,5 @@
-//! `planwright demo`.
+//! `planwright demo`: walks through the main guarantees on a store of its own. Each chapter checks what it
+//! shows, and fails if it does not hold.
 
 mod change;
 
@@ -22,10 +23,9 @@ use crate::settings::StoreAddress;
 use crate::ui;
 use crate::yaml;
 
-/// How many processes race for one phase.
+/// Processes that compete for one phase.
 const RACER_COUNT: usize = 8;
 
-/// The action of the story.
 const DEMO_ACTION: &str = "\
 name: demo/tidy
 description: Tidy one area of the repository
@@ -37,11 +37,10 @@ arguments:
     description: The directory to tidy
 ";
 
-/// Show what Planwright does, on a store of its own; asks nothing.
+/// Show what Planwright does, in a store of its own
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {}
 
-/// Tells and shows the story.
 pub fn run(_args: &DemoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let path = app.settings.home.join("demo").join("planwright.db");
     let lifecycle = open_lifecycle(&StoreAddress::Sqlite(path.clone()))?;
@@ -98,9 +97,7 @@ impl DemoRun {
         match self.lifecycle.create_action(definition, &self.call) {
             Ok(_) => self.add_line(format!("stored action {name}")),
             Err(LifecycleError::Refused(Refusal::ActionExists { at, .. })) => {
-                self.add_line(format!(
-                    "action {name} is there since an earlier demo ({at})"
-                ));
+                self.add_line(format!("action {name} exists since an earlier demo ({at})"));
             }
             Err(error) => return Err(error.into()),
         }
@@ -108,9 +105,12 @@ impl DemoRun {
             ActionState::Available => Ok(name),
             ActionState::Archived { .. } => Err(CommandError::new(
                 CommandExit::Conflict,
-                "Somebody archived the demo's action.",
+                "The demo's action is archived.",
             )
-            .with_hint(format!("Remove {} and start again.", self.path.display()))),
+            .with_hint(format!(
+                "Delete {} and run the demo again.",
+                self.path.display()
+            ))),
         }
     }
 
@@ -127,7 +127,7 @@ impl DemoRun {
     }
 
     fn run_strategize(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
-        self.start_chapter("3. An agent claims the strategize phase and hands in its strategy");
+        self.start_chapter("3. An agent claims the strategize phase and submits its strategy");
         let claim = self.lifecycle.start_strategize(
             plan_id,
             "demo-agent",
@@ -135,7 +135,7 @@ impl DemoRun {
             &self.call,
         )?;
         self.add_line(format!(
-            "claimed with epoch {}: whoever comes later is told so",
+            "claimed with epoch {}; other claims are refused",
             claim.epoch()
         ));
         let decisions = serde_json::from_value(json!([{
@@ -181,7 +181,7 @@ impl DemoRun {
             return Err(defect_error("a blocked step changed the plan"));
         }
         self.add_line(format!(
-            "before: {} version {}; after: {} version {} – the same to the last byte",
+            "before: {} version {}; after: {} version {} – identical",
             before.stage, before.version, after.stage, after.version
         ));
         self.lifecycle.waive_rule(
@@ -192,7 +192,7 @@ impl DemoRun {
         )?;
         let done = self.lifecycle.execute_plan(plan_id, &self.call)?;
         self.add_line(format!(
-            "waived {name} with a reason, on the record; now the plan is {}",
+            "waived {name}, with a reason in the log; now the plan is {}",
             done.plan.stage
         ));
         Ok(())
@@ -205,7 +205,7 @@ impl DemoRun {
         let failed = |error: std::io::Error| {
             CommandError::new(
                 CommandExit::Error,
-                format!("a racer did not start: {error}"),
+                format!("A competing process did not start: {error}"),
             )
         };
         let program = std::env::current_exe().map_err(failed)?;
@@ -240,23 +240,27 @@ impl DemoRun {
             match output.status.code() {
                 Some(0) => won.push(output),
                 Some(code) if code == i32::from(CommandExit::Conflict.code()) => lost += 1,
-                _ => return Err(defect_error("a racer ended in an unexpected way")),
+                _ => {
+                    return Err(defect_error(
+                        "a competing process exited with an unexpected code",
+                    ));
+                }
             }
         }
         let row = self.lifecycle.get_plan(plan_id)?;
         let (1, Some(holder)) = (won.len(), row.plan.stage.holder()) else {
-            return Err(defect_error("the race had not exactly one winner"));
+            return Err(defect_error("the race did not have exactly one winner"));
         };
         self.add_line(format!("{} won with epoch {}", holder.owner, holder.epoch));
         self.add_line(format!(
-            "the other {lost} ended with exit code 4 and were told its name"
+            "the other {lost} exited with code 4 and named the winner"
         ));
         Ok(holder.epoch)
     }
 
     fn run_execute(&mut self, plan_id: PlanId, epoch: Epoch) -> Result<(), CommandError> {
         self.start_chapter(
-            "6. The winner records its changes, hands in the result, and it is applied",
+            "6. The winner records its changes and submits the result, which is applied",
         );
         let node = plan::changeset::Node::main();
         let opened = self
@@ -294,11 +298,11 @@ impl DemoRun {
             .lifecycle
             .record_change(plan_id, epoch, into, late, &worker)
         {
-            Err(LifecycleError::Refused(refusal)) => self.add_line(format!(
-                "a change that comes too late is refused: {refusal}"
-            )),
+            Err(LifecycleError::Refused(refusal)) => {
+                self.add_line(format!("a late change is refused: {refusal}"))
+            }
             Err(error) => return Err(error.into()),
-            Ok(_) => return Err(defect_error("a change was taken after the result")),
+            Ok(_) => return Err(defect_error("a change was accepted after the result")),
         }
         self.lifecycle.apply_plan(plan_id, &self.call)?;
         let landing =
@@ -342,7 +346,7 @@ impl DemoRun {
         changed: &str,
         store: &str,
     ) {
-        self.start_chapter("Look around");
+        self.start_chapter("Try next");
         let invocation = invocation.with_store(store);
         for command in [
             format!("planwright status {handle}"),
@@ -357,7 +361,7 @@ impl DemoRun {
     }
 }
 
-/// The demo shows guarantees; if one does not hold it must say so, not go on.
+/// A guarantee that did not hold. The demo stops instead of showing something untrue.
 fn defect_error(what: &str) -> CommandError {
     CommandError::new(
         CommandExit::Error,

@@ -1,20 +1,25 @@
-//! The `planwright.yaml` that fits what was found.
+//! Renders the `planwright.yaml` that `init` proposes.
 
 use serde_json::json;
 
 use super::detect::DetectedSetup;
 
-/// The file, with a comment on each line that somebody may want to change.
+/// Renders the file, with a comment on each line that users may want to change.
 pub fn render_config(found: &DetectedSetup) -> String {
-    let mut lines = vec!["# How Planwright works on this repository.".to_owned()];
+    let mut lines = vec!["# Planwright settings for this repository.".to_owned()];
     match found.agents.as_slice() {
-        [] => lines.push("# actor: NAME            # who works: planwright agent list".to_owned()),
-        [only] => lines.push(line_with_comment(&format!("actor: {only}"), "who works")),
+        [] => lines.push(
+            "# actor: NAME            # default agent; see: planwright agent list".to_owned(),
+        ),
+        [only] => lines.push(line_with_comment(
+            &format!("actor: {only}"),
+            "default agent",
+        )),
         several => {
             let names = several.join(", ");
             lines.push(line_with_comment(
                 "# actor: NAME",
-                &format!("who works; installed: {names}"),
+                &format!("default agent; installed: {names}"),
             ));
         }
     }
@@ -27,7 +32,7 @@ pub fn render_config(found: &DetectedSetup) -> String {
         if let Some(setup) = &found.setup {
             lines.push(line_with_comment(
                 &format!("  setup: {}", json!(setup)),
-                "run once in every new sandbox",
+                "runs once in every new sandbox",
             ));
         }
         if !found.include.is_empty() {
@@ -38,36 +43,33 @@ pub fn render_config(found: &DetectedSetup) -> String {
                 .collect();
             lines.push(line_with_comment(
                 &format!("  include: [{}]", files.join(", ")),
-                "ignored files that work needs",
+                "ignored files to copy into sandboxes",
             ));
         }
     }
     lines.push("limits:".to_owned());
     lines.push(line_with_comment(
         "  attempts: 3",
-        "tries after passing failures, before it waits for you",
+        "tries per phase, then the plan waits for you",
     ));
-    lines.push(line_with_comment(
-        "  timeout: 1h",
-        "for one run of the agent",
-    ));
+    lines.push(line_with_comment("  timeout: 1h", "per run of the agent"));
     if let Some(test) = &found.test {
         lines.push(line_with_comment(
             "invariants:",
-            "what must hold before anything lands here",
+            "rules that must hold before anything lands here",
         ));
         lines.push("  - name: tests".to_owned());
         lines.push(line_with_comment(
             &format!("    command: {}", json!(test)),
-            "in a clean checkout of the result",
+            "runs in a clean checkout of the result",
         ));
         lines.push(line_with_comment(
             "    timeout: 10m",
-            "after that they have failed",
+            "counts as failed after this",
         ));
         lines.push(line_with_comment(
             "    at: result",
-            "what fails goes back to the agent",
+            "failures go back to the agent",
         ));
     }
     lines.push(String::new());
@@ -86,7 +88,7 @@ mod tests {
     use crate::yaml;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn the_proposed_file_parses() {
         for agents in [vec![], vec!["claude"], vec!["claude", "codex"]] {
             let found = DetectedSetup {
                 agents: agents.iter().map(|name| (*name).to_owned()).collect(),

@@ -1,4 +1,4 @@
-//! What can be seen of a repository from outside: how it is tested and set up, what its work needs.
+//! Guesses a repository's test and setup commands from its files. Runs nothing of the repository.
 
 use std::path::Path;
 
@@ -6,20 +6,19 @@ use sandbox::Repository;
 
 use crate::{actor_set, settings};
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DetectedSetup {
-    /// The agents that are installed.
+    /// Names of the installed presets.
     pub agents: Vec<String>,
-    /// How it is tested.
+    /// Command that runs the tests.
     pub test: Option<String>,
-    /// How a fresh checkout is made ready.
+    /// Command that prepares a fresh checkout.
     pub setup: Option<String>,
-    /// Ignored files that work may need.
+    /// Ignored files that exist and that agents may need.
     pub include: Vec<String>,
 }
 
-/// A file that says how a repository is set up and tested.
+/// A file whose presence implies a setup or test command.
 struct SetupMarker {
     file: &'static str,
     setup: Option<&'static str>,
@@ -34,7 +33,7 @@ const fn setup_marker(
     SetupMarker { file, setup, test }
 }
 
-/// The first that is there says it, for each of the two.
+/// In order of precedence, separately for setup and test.
 const SETUP_MARKERS: &[SetupMarker] = &[
     setup_marker("Cargo.toml", None, Some("cargo test")),
     setup_marker("go.mod", None, Some("go test ./...")),
@@ -64,7 +63,7 @@ const SETUP_MARKERS: &[SetupMarker] = &[
     setup_marker("pom.xml", None, Some("mvn --batch-mode test")),
 ];
 
-/// Ignored files that work often needs.
+/// Files that agents often need and that are usually ignored.
 const COMMONLY_NEEDED_FILES: &[&str] = &[
     ".env",
     ".env.local",
@@ -74,17 +73,15 @@ const COMMONLY_NEEDED_FILES: &[&str] = &[
     "local.properties",
 ];
 
-/// How much is read of a file to find something in it.
 const MAX_READ_BYTES: u64 = 1 << 20;
 
-/// Looks at a repository.
 pub fn detect_setup(root: &Path) -> DetectedSetup {
     let present_markers = || {
         SETUP_MARKERS
             .iter()
-            .filter(|sign| root.join(sign.file).is_file())
+            .filter(|marker| root.join(marker.file).is_file())
     };
-    let to_owned_command = |word: Option<&'static str>| word.map(str::to_owned);
+    let to_owned_command = |command: Option<&'static str>| command.map(str::to_owned);
     DetectedSetup {
         agents: actor_set::installed_presets()
             .into_iter()
@@ -92,14 +89,14 @@ pub fn detect_setup(root: &Path) -> DetectedSetup {
             .collect(),
         test: detect_make_test(root)
             .or_else(|| detect_package_test(root))
-            .or_else(|| to_owned_command(present_markers().find_map(|sign| sign.test)))
+            .or_else(|| to_owned_command(present_markers().find_map(|marker| marker.test)))
             .or_else(|| detect_python_test(root)),
-        setup: to_owned_command(present_markers().find_map(|sign| sign.setup)),
+        setup: to_owned_command(present_markers().find_map(|marker| marker.setup)),
         include: find_needed_ignored_files(root),
     }
 }
 
-/// A makefile that says how to test says it for all.
+/// A `test` target in the Makefile takes precedence over everything else.
 fn detect_make_test(root: &Path) -> Option<String> {
     let text = read_file_start(&root.join("Makefile"))?;
     let target = text.lines().any(|line| line.starts_with("test:"));
@@ -110,16 +107,16 @@ fn detect_package_test(root: &Path) -> Option<String> {
     let package: serde_json::Value =
         serde_json::from_str(&read_file_start(&root.join("package.json"))?).ok()?;
     let script = package.get("scripts")?.get("test")?.as_str()?;
-    // What npm writes when nobody said anything.
+    // The placeholder that `npm init` writes.
     if script.contains("no test specified") {
         return None;
     }
-    let runner = [
+    let runners = [
         ("pnpm-lock.yaml", "pnpm test"),
         ("yarn.lock", "yarn test"),
         ("bun.lock", "bun run test"),
     ];
-    let found = runner.iter().find(|(file, _)| root.join(file).is_file());
+    let found = runners.iter().find(|(file, _)| root.join(file).is_file());
     Some(found.map_or("npm test", |(_, command)| command).to_owned())
 }
 
@@ -128,14 +125,14 @@ fn detect_python_test(root: &Path) -> Option<String> {
     text.contains("pytest").then(|| "pytest".to_owned())
 }
 
-/// Files that are there, often needed, and ignored: the others are in every sandbox anyway.
+/// Returns the commonly needed files that exist and are ignored. Tracked ones are in every sandbox anyway.
 fn find_needed_ignored_files(root: &Path) -> Vec<String> {
-    let there = COMMONLY_NEEDED_FILES
+    let present = COMMONLY_NEEDED_FILES
         .iter()
         .filter(|name| root.join(name).is_file());
-    let there: Vec<&str> = there.copied().collect();
+    let present: Vec<&str> = present.copied().collect();
     let repository = Repository::open(&settings::read_git_env(), root);
-    let ignored = repository.and_then(|repository| repository.filter_ignored_paths(&there));
+    let ignored = repository.and_then(|repository| repository.filter_ignored_paths(&present));
     ignored.unwrap_or_default()
 }
 
@@ -163,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_set_up_are_seen_by_their_files() {
+    fn test_and_setup_commands_are_detected_from_files() {
         let check = |files: &[(&str, &str)], test: Option<&str>, setup: Option<&str>| {
             let expected = (test.map(str::to_owned), setup.map(str::to_owned));
             assert_eq!(detect_from_files(files), expected, "{files:?}");
@@ -181,8 +178,8 @@ mod tests {
             Some("pnpm test"),
             Some("pnpm install --frozen-lockfile"),
         );
-        let nothing = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
-        check(&[("package.json", nothing)], None, None);
+        let placeholder = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+        check(&[("package.json", placeholder)], None, None);
         check(&[("package.json", "not json")], None, None);
         check(&[("pyproject.toml", "[tool.pytest]")], Some("pytest"), None);
         check(

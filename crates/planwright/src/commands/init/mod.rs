@@ -1,4 +1,4 @@
-//! `planwright init`.
+//! `planwright init`: creates the store and proposes a `planwright.yaml`.
 
 mod config_text;
 mod detect;
@@ -15,22 +15,23 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{repository_config, rule_warnings, settings, ui};
 
-/// Set up the store and, in a repository, a planwright.yaml that fits it. Safe to repeat.
+/// Create the store and, in a repository, a planwright.yaml
+///
+/// Safe to repeat: an existing planwright.yaml is checked, never overwritten.
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
-    /// Write planwright.yaml without asking.
+    /// Write planwright.yaml without asking for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Creates what is missing.
 pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    // A file that is wrong is said before anything is made.
+    // Read an existing file first: if it is invalid, fail before the store is created.
     let inspected = locate_git_repository(&settings::read_git_env(), Path::new("."), None);
-    let (repository, why_not) = match inspected {
+    let (repository, skip_reason) = match inspected {
         Ok(place) if !place.path.join(".git").exists() => (
             None,
-            Some("the repository is bare: there is no working tree".to_owned()),
+            Some("the repository is bare and has no working tree".to_owned()),
         ),
         Ok(place) => (Some(place), None),
         Err(error) => (None, Some(error.to_string())),
@@ -42,10 +43,10 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let (mut data, mut text) = create_store(app)?;
     let Some(place) = repository else {
         let mut answer = CommandAnswer::new(data, text);
-        if let Some(why_not) = why_not {
+        if let Some(skip_reason) = skip_reason {
             answer.messages.push(crate::wire::UserMessage {
                 level: "info",
-                text: format!("No planwright.yaml is written here: {why_not}."),
+                text: format!("No planwright.yaml written: {skip_reason}."),
             });
         }
         return Ok(answer.with_hint("In a repository with a commit: planwright init"));
@@ -62,7 +63,10 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let next = next_command(&detected);
     if existing.is_some() {
         data["written"] = json!(false);
-        text.push_str(&format!("{} is there already and well.\n", path.display()));
+        text.push_str(&format!(
+            "{} already exists and is valid.\n",
+            path.display()
+        ));
         text.push_str(&warn_uncommitted_rules(app, place));
         return Ok(CommandAnswer::new(data, text).with_hint(next));
     }
@@ -97,7 +101,7 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(CommandAnswer::new(data, text).with_hint(next))
 }
 
-/// Says that the rules in the file are not committed, if that is so.
+/// Returns a note if the rules in the file differ from those on the target branch; otherwise empty.
 fn warn_uncommitted_rules(app: &App, place: GitLocation) -> String {
     let location = LocalResource {
         name: "here".to_owned(),
@@ -109,14 +113,13 @@ fn warn_uncommitted_rules(app: &App, place: GitLocation) -> String {
     match rule_warnings::branch_with_other_rules(app, &location) {
         Some(branch) => {
             format!(
-                "Its rules hold for plans that you make here. Commit it: on {branch} they hold for every plan.\n"
+                "Its rules apply to plans you create here. Commit it to {branch} to apply them to every plan.\n"
             )
         }
         None => String::new(),
     }
 }
 
-/// The one command to go on with.
 fn next_command(found: &detect::DetectedSetup) -> String {
     match found.agents.as_slice() {
         [] => "planwright agent list".to_owned(),
@@ -130,13 +133,13 @@ fn create_store(app: &App) -> Result<(serde_json::Value, String), CommandError> 
     let existed = store.read_info()?.schema_version.is_some();
     let (_, schema) = store.migrate_schema()?;
     let info = store.read_info()?;
-    let what = if existed {
+    let status = if existed {
         "The store is ready"
     } else {
         "Created the store"
     };
     let text = format!(
-        "{what}: {} (schema {schema})\n",
+        "{status}: {} (schema {schema})\n",
         ui::style_text(ui::BOLD, &info.place)
     );
     let data = json!({
@@ -160,20 +163,20 @@ fn show_proposal(path: &Path, content: &str) {
     }
 }
 
-/// Does the person at the terminal want it written?
+/// Asks whether to write the file; false if there is no terminal.
 fn ask_to_write(app: &App) -> bool {
     let answer = ui::can_ask_person(app.format).then(|| ui::ask_person("Write it? [Y/n] "));
     let answer = answer.flatten().map(|answer| answer.to_lowercase());
     matches!(answer.as_deref(), Some("" | "y" | "yes"))
 }
 
-/// Writes a file that must not be there yet: what somebody else wrote meanwhile stays.
+/// Writes a new file. Fails if it exists by now, so that nothing is overwritten.
 fn write_new_file(path: &Path, content: &str) -> Result<(), CommandError> {
-    let made = std::fs::File::create_new(path).and_then(|mut file| {
+    let written = std::fs::File::create_new(path).and_then(|mut file| {
         file.write_all(content.as_bytes())?;
         file.sync_all()
     });
-    made.map_err(|error| {
+    written.map_err(|error| {
         CommandError::new(
             CommandExit::Error,
             format!("{} cannot be written: {error}", path.display()),

@@ -1,4 +1,4 @@
-//! Changesets.
+//! Plumbing commands that open, fill, seal and show changesets.
 
 use std::ffi::OsString;
 
@@ -14,56 +14,53 @@ use crate::commands::{CommandAnswer, revise};
 use crate::error::CommandError;
 use crate::wire::ChangesetView;
 
-/// A new changeset.
 #[derive(Debug, clap::Args)]
 pub struct OpenChangesetArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// Its unit of work.
+    /// Unit of work the changeset belongs to
     #[arg(long, value_name = "N", default_value = "main")]
     node: Node,
 }
 
-/// A change.
 #[derive(Debug, clap::Args)]
 pub struct RecordChangeArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// Into this changeset.
+    /// Record into this changeset
     #[arg(long, value_name = "C", conflicts_with = "node")]
     changeset: Option<ChangesetId>,
-    /// Into the open changeset of this unit of work.
+    /// Record into the open changeset of this unit of work
     #[arg(long, value_name = "N")]
     node: Option<Node>,
-    /// What changed.
+    /// Changed path
     #[arg(long, value_name = "P")]
     path: OsString,
-    /// create, modify, delete or rename.
+    /// Kind of change: create, modify, delete or rename
     #[arg(long, value_name = "O")]
     operation: PathOperation,
-    /// Hash of the content before.
+    /// Hash of the old content
     #[arg(long, value_name = "H", value_parser = parse_hash)]
     before: Option<String>,
-    /// Hash of the content after.
+    /// Hash of the new content
     #[arg(long, value_name = "H", value_parser = parse_hash)]
     after: Option<String>,
-    /// Where a renamed path came from.
+    /// Old path of a rename
     #[arg(long, value_name = "P")]
     from: Option<OsString>,
-    /// File mode after, in octal.
+    /// New file mode, in octal
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<String>,
-    /// The tool that did it.
+    /// Tool that made the change
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
 }
 
-/// A changeset to close.
 #[derive(Debug, clap::Args)]
 pub struct SealChangesetArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// Which.
+    /// Changeset to seal
     #[arg(long, value_name = "C")]
     changeset: ChangesetId,
 }
@@ -85,7 +82,7 @@ pub fn record_change(args: &RecordChangeArgs, app: &App) -> Result<CommandAnswer
     };
     if args.from.is_some() != (args.operation == PathOperation::Rename) {
         return Err(CommandError::usage(
-            "--from goes with --operation rename, and a rename needs it.",
+            "--from is required for --operation rename, and only allowed there.",
         ));
     }
     let entry = ChangesetEntry {
@@ -134,7 +131,7 @@ fn parse_hash(text: &str) -> Result<String, String> {
     if (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
         Ok(text.to_owned())
     } else {
-        Err("a hash is 1 to 128 letters, digits and signs".to_owned())
+        Err("a hash is 1 to 128 printable ASCII characters".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Claims, and how their work ends.
+//! Plumbing commands that claim a phase, keep its lease and end its work.
 
 use std::io::Read;
 
@@ -15,88 +15,81 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::wire::SandboxView;
 
-/// A claim.
 #[derive(Debug, clap::Args)]
 pub struct StartPhaseArgs {
-    /// The plan.
+    /// Plan ID or handle
     id: String,
-    /// Who claims it; others are told this name.
+    /// Name of the claimer, shown to others
     #[arg(long, value_name = "NAME", value_parser = parse_owner)]
     owner: String,
-    /// How long the lease runs without a renewal.
+    /// Seconds until the lease expires unless it is renewed
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     lease_seconds: u32,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// A strategy.
 #[derive(Debug, clap::Args)]
 pub struct CompleteStrategizeArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// Decisions as a JSON list of {kind, question, choice, …}; - reads them from standard input.
+    /// Decisions as a JSON list of {kind, question, choice, …}; - reads standard input
     #[arg(long, value_name = "JSON")]
     decisions: Option<String>,
 }
 
-/// A result.
 #[derive(Debug, clap::Args)]
 pub struct CompleteExecuteArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// The report; - reads it from standard input.
+    /// Report text; - reads standard input
     #[arg(long, value_name = "TEXT")]
     report: Option<String>,
-    /// Hand it in even if nothing changed.
+    /// Submit even if nothing changed
     #[arg(long)]
     allow_empty: bool,
-    /// Submit even if conflict markers remain.
+    /// Submit even if conflict markers remain
     #[arg(long)]
     allow_markers: bool,
 }
 
-/// A renewal.
 #[derive(Debug, clap::Args)]
 pub struct RenewLeaseArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// How long it runs from now.
+    /// Seconds until the lease expires, from now
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     lease_seconds: u32,
 }
 
-/// A reclaim.
 #[derive(Debug, clap::Args)]
 pub struct ReclaimLeaseArgs {
-    /// The plan; without one, every plan whose lease has expired.
+    /// Plan ID or handle; without it, reclaim every expired lease
     id: Option<String>,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// A failure.
 #[derive(Debug, clap::Args)]
 pub struct FailWorkArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// transient, timeout, actor, strategy, resource, budget, unanswered, lost or internal.
+    /// Failure category: transient, timeout, actor, strategy, resource, budget, unanswered, lost or internal
     #[arg(long, value_name = "C")]
     category: FailureCategory,
-    /// What happened.
+    /// Error message
     #[arg(long, value_name = "M")]
     message: String,
 }
 
-/// A question.
 #[derive(Debug, clap::Args)]
 pub struct AskQuestionArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// What is asked.
+    /// Question to ask
     #[arg(long, value_name = "Q")]
     question: String,
-    /// Give up after so many seconds without an answer.
+    /// Seconds to wait for an answer before giving up
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     patience_seconds: Option<u32>,
 }
@@ -234,13 +227,14 @@ fn parse_owner(text: &str) -> Result<String, String> {
 fn parse_decisions(text: &str) -> Result<Vec<ReportedDecision>, CommandError> {
     serde_json::from_str(text).map_err(|error| {
         CommandError::usage(format!(
-            "The decisions are not the JSON list they should be: {error}"
+            "--decisions is not a valid JSON list of decisions: {error}"
         ))
         .with_hint(r#"[{"kind": "strategy_choice", "question": "How?", "choice": "Like this."}]"#)
     })
 }
 
-/// The text itself, or standard input for `-`; never more than a text may be long.
+/// Returns the text, or standard input for `-`. Reads at most one byte over the limit, enough for the engine
+/// to refuse the text.
 fn read_text_or_stdin(text: &str) -> Result<String, CommandError> {
     if text != "-" {
         return Ok(text.to_owned());

@@ -1,4 +1,4 @@
-//! The log of all plans, line by line.
+//! `planwright plumbing events`: streams the events of all plans as JSON lines.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,24 +12,23 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::wire::EventView;
 
-/// How long to wait before looking again, whatever the store says.
+/// Upper bound for one wait for new events.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where to start, and when to stop.
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
-    /// Only events after this cursor, taken from an earlier answer.
+    /// Start after this cursor from an earlier answer
     #[arg(long, value_name = "CURSOR")]
     after: Option<Cursor>,
-    /// Wait for more instead of stopping at the end.
+    /// Wait for more events instead of stopping at the end
     #[arg(long)]
     follow: bool,
-    /// Stop after so many.
+    /// Stop after this many events
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
 
-/// Prints events as they are; the envelope at the end says where to go on.
+/// Prints events one per line. The envelope at the end has the cursor to continue from.
 pub fn run(args: &EventsArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let mut cursor = args.after.clone().unwrap_or(Cursor::START);
     let mut events = app.lifecycle()?.events(cursor.clone());
@@ -49,7 +48,7 @@ pub fn run(args: &EventsArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         };
         let line =
             serde_json::to_string(&EventView::from(&event)).expect("BUG: an event always encodes");
-        // A reader that went away has seen enough.
+        // A closed standard output is not an error.
         if writeln!(stdout, "{line}")
             .and_then(|()| stdout.flush())
             .is_err()

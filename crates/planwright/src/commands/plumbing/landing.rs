@@ -1,4 +1,4 @@
-//! Landing step by step, for scripts; `planwright apply` takes them all.
+//! Plumbing commands for landing step by step. `planwright apply` does all steps at once.
 
 use std::ffi::OsString;
 
@@ -12,18 +12,17 @@ use crate::commands::{CommandAnswer, revise};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 
-/// An obstacle.
 #[derive(Debug, clap::Args)]
 pub struct ConstrainArgs {
     #[command(flatten)]
     holder: HolderArgs,
-    /// conflict, gate, local_edits, operation_in_progress or approval_void.
+    /// Kind of constraint: conflict, gate, local_edits, operation_in_progress or approval_void
     #[arg(long, value_name = "KIND", default_value = "conflict")]
     kind: ConstraintKind,
-    /// What happened.
+    /// Explanation
     #[arg(long, value_name = "TEXT", default_value = "it cannot land as it is")]
     message: String,
-    /// A path concerned; repeat it for more.
+    /// Affected path; repeat for more
     #[arg(long, value_name = "PATH")]
     path: Vec<OsString>,
 }
@@ -55,7 +54,7 @@ pub fn complete_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, C
     answer_landing_step(app, plan_id, step)
 }
 
-/// The plan as it stands after a step; what could not land is no success.
+/// Answers with the plan after the step. A plan that did not land gets a non-zero exit code.
 fn answer_landing_step(
     app: &App,
     plan_id: PlanId,

@@ -1,4 +1,4 @@
-//! `planwright plumbing`: for scripts and programs. Always JSON, stable; `data` is the plan view.
+//! `planwright plumbing`: commands for scripts. The output is always JSON and stable; `data` is the plan view.
 
 mod changesets;
 mod claims;
@@ -17,40 +17,40 @@ use crate::commands::{
 };
 use crate::error::CommandError;
 
-/// For scripts and programs: always JSON, stable.
+/// Low-level commands for scripts, with stable JSON output
 #[derive(Debug, Subcommand)]
 pub enum PlumbingCommand {
-    /// Claim the strategize phase.
+    /// Claim the strategize phase
     StartStrategize(claims::StartPhaseArgs),
-    /// Claim the execute phase.
+    /// Claim the execute phase
     StartExecute(claims::StartPhaseArgs),
-    /// Claim the apply phase.
+    /// Claim the apply phase
     StartApply(claims::StartPhaseArgs),
-    /// Hand in the strategy.
+    /// Submit the strategy
     CompleteStrategize(claims::CompleteStrategizeArgs),
-    /// Hand in the result.
+    /// Submit the result
     CompleteExecute(claims::CompleteExecuteArgs),
-    /// Record that everything landed.
+    /// Finish a prepared landing
     CompleteApply(HolderArgs),
-    /// Keep a lease.
+    /// Renew a lease
     Renew(claims::RenewLeaseArgs),
-    /// Give a lease back.
+    /// Release a lease
     Release(HolderArgs),
-    /// Take an expired lease, or all of them.
+    /// Reclaim an expired lease, or all of them
     Reclaim(claims::ReclaimLeaseArgs),
-    /// End work with an error.
+    /// End work with an error
     Fail(claims::FailWorkArgs),
-    /// Ask a person, and end the lease.
+    /// Ask a person a question and end the lease
     Ask(claims::AskQuestionArgs),
-    /// Move a finished strategy into execute.
+    /// Move a finished strategy to execute
     ExecutePlan(phases::MovePlanArgs),
-    /// Move a finished result into apply.
+    /// Move a finished result to apply
     ApplyPlan(phases::MovePlanArgs),
-    /// Store what is about to be done to the targets: the point of no return.
+    /// Record what the landing will change; after this it must be finished or withdrawn
     PrepareApply(HolderArgs),
-    /// Take that back, nothing having been done.
+    /// Withdraw a prepared landing that changed nothing yet
     WithdrawApply(HolderArgs),
-    /// Record that it cannot land as it is.
+    /// Record that the result cannot land as it is
     Constrain(landing::ConstrainArgs),
     Answer(answer::AnswerArgs),
     Retry(retry::RetryArgs),
@@ -58,26 +58,26 @@ pub enum PlumbingCommand {
     Revert(revert::RevertArgs),
     Approve(approve::ApproveArgs),
     Cancel(cancel::CancelArgs),
-    /// Open a changeset for a unit of work.
+    /// Open a changeset for a unit of work
     OpenChangeset(changesets::OpenChangesetArgs),
-    /// Record one change where it belongs.
+    /// Record one change in a changeset
     RecordChange(Box<changesets::RecordChangeArgs>),
-    /// Close a changeset for good.
+    /// Seal a changeset, so that it cannot change any more
     SealChangeset(changesets::SealChangesetArgs),
-    /// Show the changesets of a plan with their entries.
+    /// Show a plan's changesets with their entries
     Changesets(phases::ShowPlanArgs),
-    /// Show the plan view.
+    /// Show a plan
     Show(phases::ShowPlanArgs),
-    /// Show events of all plans, one JSON object a line, the envelope last.
+    /// Print events of all plans, one JSON object per line, then the envelope
     Events(events::EventsArgs),
 }
 
-/// A plan and the authority over it.
+/// A plan and the epoch of the caller's lease on it.
 #[derive(Debug, clap::Args)]
 pub struct HolderArgs {
-    /// The plan.
+    /// Plan ID or handle
     id: String,
-    /// The authority, as the claim answered it.
+    /// Epoch of your lease, from the answer to the claim
     #[arg(long, value_name = "E")]
     epoch: u64,
     #[command(flatten)]
@@ -91,7 +91,6 @@ impl HolderArgs {
 }
 
 impl PlumbingCommand {
-    /// Carries it out.
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         match self {
             Self::StartStrategize(args) => claims::start_phase(plan::Phase::Strategize, &args, app),
@@ -126,7 +125,6 @@ impl PlumbingCommand {
     }
 }
 
-/// The plan view, and what exactly was answered to this call.
 fn answer_with_receipt(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
     let view = view_with_receipt(app, done);
     answer_or_receipt(
@@ -139,7 +137,6 @@ fn answer_with_plan(app: &App, plan_id: PlanId) -> Result<CommandAnswer, Command
     Ok(CommandAnswer::new(app.plan_view(plan_id)?, String::new()))
 }
 
-/// A lease of 1 second to a day.
 fn lease_span(seconds: u32) -> Span {
     Span::from_seconds(i64::from(seconds))
 }

@@ -1,23 +1,21 @@
-//! The moves between phases, and looking.
+//! Plumbing commands that move a plan to its next phase, or show it.
 
 use crate::cli::App;
 use crate::commands::plumbing::{answer_with_plan, answer_with_receipt};
 use crate::commands::{CommandAnswer, ConditionArgs};
 use crate::error::CommandError;
 
-/// A plan to move.
 #[derive(Debug, clap::Args)]
 pub struct MovePlanArgs {
-    /// The plan.
+    /// Plan ID or handle
     id: String,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
 
-/// A plan to look at.
 #[derive(Debug, clap::Args)]
 pub struct ShowPlanArgs {
-    /// The plan.
+    /// Plan ID or handle
     pub id: String,
 }
 

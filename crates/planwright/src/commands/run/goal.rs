@@ -1,4 +1,4 @@
-//! What is to be done: from the command line, from standard input, or from the person's editor.
+//! Reads a new plan's goal from the command line, standard input or the user's editor.
 
 use std::io::{IsTerminal, Read};
 
@@ -10,11 +10,11 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{home, settings};
 
-/// Shown in the editor; lines like these are no part of the goal.
-const EDITOR_TEMPLATE: &str = "\n# What is to be done? Lines that begin with # are left out; nothing at all \
-                        means to leave it.\n";
+/// Initial content of the editor. Lines that start with `#` are removed from the goal.
+const EDITOR_TEMPLATE: &str = "\n# Describe the goal. Lines that start with # are ignored; an empty goal \
+                               aborts.\n";
 
-/// The goal of a new plan.
+/// Returns the goal, trimmed. Fails if it is empty.
 pub fn read_goal(args: &RunArgs, app: &App) -> Result<String, CommandError> {
     let text = match (&args.goal, args.what.as_deref()) {
         (Some(goal), _) => goal.clone(),
@@ -24,20 +24,19 @@ pub fn read_goal(args: &RunArgs, app: &App) -> Result<String, CommandError> {
     };
     let text = text.trim();
     if text.is_empty() {
-        return Err(CommandError::usage("There is no goal; nothing was begun.")
-            .with_hint("planwright run \"Say what is to be done\""));
+        return Err(
+            CommandError::usage("The goal is empty; nothing was started.")
+                .with_hint("planwright run \"Describe the change\""),
+        );
     }
     Ok(text.to_owned())
 }
 
 fn read_from_stdin() -> Result<String, CommandError> {
-    // Enough to be too long with every letter whole.
+    // Over the limit even after a cut-off last character is dropped, so that the engine refuses it.
     const MAX_GOAL_BYTES: usize = ErasableText::MAX_BYTES + 4;
     let unreadable = |error: &dyn std::fmt::Display| {
-        CommandError::new(
-            CommandExit::Error,
-            format!("The goal cannot be read: {error}"),
-        )
+        CommandError::new(CommandExit::Error, format!("Can't read the goal: {error}"))
     };
     let mut bytes = Vec::new();
     std::io::stdin()
@@ -49,7 +48,7 @@ fn read_from_stdin() -> Result<String, CommandError> {
         && error.error_len().is_none()
         && bytes.len() == MAX_GOAL_BYTES
     {
-        // The last letter goes on in what was not read.
+        // The read limit cut the last character in half.
         bytes.truncate(error.valid_up_to());
     }
     String::from_utf8(bytes).map_err(|error| unreadable(&error))
@@ -58,8 +57,8 @@ fn read_from_stdin() -> Result<String, CommandError> {
 fn read_from_editor(app: &App) -> Result<String, CommandError> {
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let Some(editor) = settings::find_editor().filter(|_| terminal) else {
-        return Err(CommandError::usage("There is no goal.")
-            .with_hint("planwright run \"Say what is to be done\"")
+        return Err(CommandError::usage("No goal given.")
+            .with_hint("planwright run \"Describe the change\"")
             .with_hint("From standard input: planwright run -"));
     };
     let directory = &app.settings.home;

@@ -1,4 +1,4 @@
-//! `planwright run`.
+//! `planwright run`: starts a plan from a goal, or continues one, and reviews the result.
 
 mod goal;
 mod new_plan;
@@ -17,67 +17,68 @@ use crate::limits::LimitArgs;
 
 pub use session::{continue_plan, is_workable};
 
-/// Have an agent work on a goal, watch it, and look at what it made; or go on with a plan.
+/// Run an agent on a goal and review the result, or continue a plan
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// What is to be done, in a sentence; `-` reads it from standard input. One word is the plan to go on
-    /// with, or to follow. Nothing opens your editor.
+    /// Goal in a sentence, or a plan ID or handle to continue
+    ///
+    /// `-` reads the goal from standard input. A single word is taken as a plan. Without an argument, your
+    /// editor opens.
     #[arg(value_name = "GOAL|ID")]
     what: Option<String>,
-    /// The goal, where it is a single word.
+    /// Goal, for goals of a single word
     #[arg(long, value_name = "TEXT", conflicts_with = "what")]
     goal: Option<String>,
-    /// The agent: an installed one such as claude or codex, or one you defined
+    /// Agent to run: an installed one such as claude or codex, or one you defined
     #[arg(long = "agent", alias = "actor", value_name = "NAME")]
     actor: Option<QualifiedName>,
-    /// Where the plan stops and asks: manual, supervised, review or auto.
+    /// Automation profile: manual, supervised, review or auto
     #[arg(long)]
     profile: Option<Profile>,
-    /// Have a strategy made first, and look at it before anything is changed.
+    /// Make a strategy first, and review it before anything changes
     #[arg(long)]
     strategy: bool,
-    /// Start from what is not committed yet, too.
+    /// Include uncommitted changes in the sandbox
     #[arg(long)]
     with_changes: bool,
-    /// The project to work on, instead of the repository one is in.
+    /// Project to work on, instead of the current repository
     #[arg(long, value_name = "NAME", conflicts_with = "no_project")]
     project: Option<QualifiedName>,
-    /// Work on no repository at all: the result is a report.
+    /// Work without a repository; the result is a report
     #[arg(long)]
     no_project: bool,
-    /// Leave the work to a worker (`planwright work`) instead of doing it here.
+    /// Leave the work to a worker (planwright work) instead of running it here
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Land the result without asking, once every gate holds.
+    /// Land the result without asking for confirmation, if every gate passes
     #[arg(long)]
     yes: bool,
 }
 
-/// Whether a result may land.
+/// Whether a finished result lands without another question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LandingConsent {
-    /// Whoever began it said so.
+    /// The user passed `--yes`.
     Given,
-    /// A person is asked once it is there.
+    /// Ask once the result is there.
     Asked,
 }
 
-/// How often it is looked whether somebody else who works on a plan is done.
+/// Upper bound for one wait while another process works on the plan.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Begins a plan, or goes on with one.
 pub fn run(args: &RunArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if let Some(handle) = args.plan_handle() {
         args.refuse_new_plan_flags()?;
         let plan_id = app.resolve_plan(handle).map_err(|error| match handle {
             "@" => error,
-            word => error.with_hint(format!("As a goal: planwright run --goal {word}")),
+            word => error.with_hint(format!("To use it as a goal: planwright run --goal {word}")),
         })?;
         return continue_plan(app, plan_id, args.consent());
     }
-    // Before the engine is opened, which looks what this host is called.
+    // Must happen before the engine is opened, because the engine reads the host's id.
     host::register_host(&app.settings.home)?;
     let goal = goal::read_goal(args, app)?;
     let plan = new_plan::create_plan(args, app, goal)?;
@@ -88,16 +89,16 @@ pub fn run(args: &RunArgs, app: &App) -> Result<CommandAnswer, CommandError> {
 }
 
 impl RunArgs {
-    /// One word is a plan: a goal that says what is to be done has more.
+    /// Returns the positional argument if it is a single word, which is taken as a plan handle.
     fn plan_handle(&self) -> Option<&str> {
         let what = self.what.as_deref()?;
         let one_word = !what.chars().any(char::is_whitespace) && what != "-" && !what.is_empty();
         one_word.then_some(what)
     }
 
-    /// What a plan was begun with stays as it is.
+    /// Refuses flags that only apply to new plans.
     fn refuse_new_plan_flags(&self) -> Result<(), CommandError> {
-        let given = [
+        let flags = [
             ("--agent", self.actor.is_some()),
             ("--profile", self.profile.is_some()),
             ("--strategy", self.strategy),
@@ -106,13 +107,13 @@ impl RunArgs {
             ("--no-project", self.no_project),
             ("--detach", self.detach),
         ];
-        let given = given.into_iter().chain(self.limits.given_flags());
-        match given.into_iter().find(|(_, given)| *given) {
+        let flags = flags.into_iter().chain(self.limits.given_flags());
+        match flags.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((flag, _)) => Err(CommandError::usage(format!(
-                "{flag} is for a new goal; a plan keeps what it was begun with."
+                "{flag} only applies to new plans; this plan keeps its settings."
             ))
-            .with_hint("A goal of one word is given with --goal.")),
+            .with_hint("To run a one-word goal, use --goal.")),
         }
     }
 

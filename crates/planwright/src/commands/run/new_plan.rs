@@ -1,5 +1,5 @@
-//! Beginning a plan from a goal: where, by whom, under which limits. Everything is looked at before
-//! anything is stored.
+//! Creates a plan from a goal: resolves project, agent and limits first, and stores nothing until all of
+//! them are valid.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use crate::exit::CommandExit;
 use crate::repository_config::{self, RepositoryConfig};
 use crate::{actor_set, current_repository, settings, ui};
 
-/// Makes a plan of a goal, and says what it will be worked on with.
+/// Creates a plan and announces it on standard error.
 pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, CommandError> {
     let here = if args.no_project || args.project.is_some() {
         None
@@ -33,7 +33,7 @@ pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, Co
         (Some(project), _) => {
             repository_config::read_for_projects(app, std::slice::from_ref(project))?
         }
-        // It is registered once everything else is known to be well.
+        // The repository is registered below, once the agent and the limits are valid.
         (None, Some(place)) => repository_config::read_for_repository(&place.path)?,
         (None, None) => RepositoryConfig::default(),
     };
@@ -47,7 +47,7 @@ pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, Co
         (None, None) => None,
     };
     let projects: Vec<QualifiedName> = project.into_iter().collect();
-    // Looked at anew: now the resources have their names.
+    // Read again: the policy refers to resources by name, and a new project has them only now.
     let policy = repository_config::read_for_projects(app, &projects)?.policy;
     let request = UseRequest {
         goal: Some(goal),
@@ -75,14 +75,13 @@ pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, Co
     Ok(done.plan.id)
 }
 
-/// Where else one could work.
 fn hint_other_projects(error: CommandError) -> CommandError {
     error
-        .with_hint("Another one: planwright run --project NAME \"GOAL\"")
-        .with_hint("None at all: planwright run --no-project \"GOAL\"")
+        .with_hint("In another project: planwright run --project NAME \"GOAL\"")
+        .with_hint("Without a repository: planwright run --no-project \"GOAL\"")
 }
 
-/// What is said of a plan that somebody else shall work on.
+/// Answers `run --detach`.
 pub fn answer_detached(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandError> {
     let handle = app.lifecycle()?.short_handle(plan_id)?;
     let text = format!(
@@ -94,7 +93,7 @@ pub fn answer_detached(app: &App, plan_id: PlanId) -> Result<CommandAnswer, Comm
         .with_hint(format!("planwright wait {handle}")))
 }
 
-/// The first lines: what, by whom, within which limits, confined how.
+/// Prints goal, agent, limits and isolation before work starts.
 fn announce_plan(
     app: &App,
     plan: &Plan,
@@ -125,19 +124,19 @@ fn announce_plan(
     Ok(())
 }
 
-/// How the actor of a plan will be confined on this system.
 fn describe_isolation(plan: &Plan) -> String {
     let definition = plan.actor_definition(&plan.actors.execution);
     match definition.map(|definition| &definition.kind) {
         Some(ActorKind::Command(line)) if line.isolation == plan::actor::ActorIsolation::Off => {
-            "not confined: its definition says so".to_owned()
+            "not confined (isolation is off)".to_owned()
         }
         Some(ActorKind::Human { .. }) | None => "by hand".to_owned(),
         Some(ActorKind::Command(_)) => sandbox::detect_isolation().to_string(),
     }
 }
 
-/// Who works, the one that was said or the only one there is, and how they are started.
+/// Returns the requested agent, or the only available one, with its definition. Fails if its program is not
+/// installed.
 fn choose_actor(
     args: &RunArgs,
     app: &App,
@@ -152,7 +151,7 @@ fn choose_actor(
         .ok_or_else(|| actor_set::unknown_actor_error(app, &name, config))?;
     let path = settings::read_git_env().path.unwrap_or_default();
     let definition = match find_preset(&name.to_string()) {
-        Some(known) if known == definition && !args.strategy => disable_strategy(definition),
+        Some(preset) if preset == definition && !args.strategy => disable_strategy(definition),
         Some(_) | None => definition,
     };
     if let ActorKind::Command(line) = &definition.kind
@@ -172,8 +171,8 @@ fn choose_actor(
     Ok((name, definition))
 }
 
-/// The well-known agents could all make a strategy first, at the price of another run; whoever gives a
-/// plain goal has not asked for one. A definition of one's own is taken at its word.
+/// Turns off the strategize run of a preset: it costs another run, and a plain goal did not ask for one.
+/// Your own definitions are used unchanged.
 fn disable_strategy(mut definition: ActorDefinition) -> ActorDefinition {
     if let ActorKind::Command(line) = &mut definition.kind {
         line.strategize = None;
@@ -181,7 +180,7 @@ fn disable_strategy(mut definition: ActorDefinition) -> ActorDefinition {
     definition
 }
 
-/// The agent that is defined or installed, if it is one; on a terminal, the one that is chosen.
+/// Returns the only agent that is defined or installed. Asks on a terminal if there are several.
 fn find_only_actor(app: &App, config: &RepositoryConfig) -> Result<QualifiedName, CommandError> {
     let own = actor_set::list_own_definitions(app)?;
     let defined = own.iter().chain(&config.actors);
@@ -195,12 +194,11 @@ fn find_only_actor(app: &App, config: &RepositoryConfig) -> Result<QualifiedName
     names.dedup();
     match names.as_slice() {
         [only] => Ok(only.clone()),
-        [] => Err(CommandError::new(
-            CommandExit::NotFound,
-            "No agent is installed here that Planwright knows.",
-        )
-        .with_hint("Any command can be an agent: planwright help agents")
-        .with_hint("planwright agent list")),
+        [] => Err(
+            CommandError::new(CommandExit::NotFound, "No known agent is installed.")
+                .with_hint("Any command can be an agent: planwright help agents")
+                .with_hint("planwright agent list"),
+        ),
         several => ask_for_actor(app, several),
     }
 }
@@ -208,15 +206,15 @@ fn find_only_actor(app: &App, config: &RepositoryConfig) -> Result<QualifiedName
 fn ask_for_actor(app: &App, names: &[QualifiedName]) -> Result<QualifiedName, CommandError> {
     let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
     let listed = listed.join(", ");
-    let several = || {
-        CommandError::usage(format!("Several agents could work on this: {listed}."))
+    let ambiguous = || {
+        CommandError::usage(format!("Several agents are available: {listed}."))
             .with_hint(format!("planwright run --agent {} \"GOAL\"", names[0]))
             .with_hint(format!("planwright config set actor {}", names[0]))
     };
     if !ui::can_ask_person(app.format) {
-        return Err(several());
+        return Err(ambiguous());
     }
-    let answer = ui::ask_person(&format!("Who shall work on it ({listed})? "));
+    let answer = ui::ask_person(&format!("Which agent ({listed})? "));
     let chosen = names.iter().find(|name| Some(name.to_string()) == answer);
-    chosen.cloned().ok_or_else(several)
+    chosen.cloned().ok_or_else(ambiguous)
 }

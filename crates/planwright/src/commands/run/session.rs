@@ -1,5 +1,5 @@
-//! A session: the plan is driven here, or followed while somebody else does, until a person has to do
-//! something. On a terminal that person is asked at once.
+//! A `run` session: drives the plan, or follows the process that does, until a person is needed. On a
+//! terminal, asks that person.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::exit::CommandExit;
 use crate::ui::{ProgressAudience, ProgressDisplay};
 use crate::{actor_set, home, notify, signals};
 
-/// How many plans are taken from holders that are gone at a time.
+/// Expired leases to reclaim in one pass.
 const MAX_RECLAIMED_LEASES: usize = 50;
 
-/// Can the engine have somebody work on this plan, or does that happen elsewhere?
+/// Returns whether the plan carries definitions for its agents, so that the engine can run them.
 pub fn is_workable(plan: &Plan) -> bool {
     let defined = |phase| {
         plan.actor_for_phase(phase)
@@ -29,7 +29,7 @@ pub fn is_workable(plan: &Plan) -> bool {
     defined(Phase::Strategize) && defined(Phase::Execute)
 }
 
-/// Goes on with a plan until a person has to do something, and asks them where there is a terminal.
+/// Drives a plan until a person is needed, and asks them on a terminal. Repeats while they continue.
 pub fn continue_plan(
     app: &App,
     plan_id: PlanId,
@@ -45,7 +45,7 @@ pub fn continue_plan(
             let handle = app.lifecycle()?.short_handle(plan_id)?;
             return Err(CommandError::new(
                 CommandExit::Interrupted,
-                "Interrupted; the plan waits, and nothing it made is lost.",
+                "Interrupted. The work so far is kept.",
             )
             .with_hint(format!("planwright run {handle}")));
         }
@@ -56,7 +56,7 @@ pub fn continue_plan(
     }
 }
 
-/// Drives the plan, or follows whoever does. Says whether it was interrupted.
+/// Drives the plan, or follows its holder. Returns whether it was interrupted.
 fn drive_plan(
     app: &App,
     plan_id: PlanId,
@@ -70,7 +70,8 @@ fn drive_plan(
         home::current_person(),
         std::process::id()
     );
-    // Held while it works: whoever comes after a crash need not wait for the lease.
+    // Registered while it works, so that after a crash others see the dead process and need not wait for
+    // the lease to expire.
     let presence = lifecycle
         .local_host()?
         .sandboxes
@@ -80,7 +81,7 @@ fn drive_plan(
     let notifier = notify::PersonNotifier::from_settings(app);
     let progress =
         ProgressDisplay::start(ProgressAudience::for_format(app.format), &app.slow_steps);
-    let tell = |plan: &Plan, engine_progress: &DriveProgress| {
+    let on_progress = |plan: &Plan, engine_progress: &DriveProgress| {
         progress.update(plan, engine_progress);
         if *engine_progress == DriveProgress::Idle {
             notifier.notify(plan);
@@ -92,7 +93,7 @@ fn drive_plan(
         owner: &owner,
         lease: lifecycle::DEFAULT_LEASE,
         stop,
-        on_progress: &tell,
+        on_progress: &on_progress,
     };
     let outcome = drive_until_idle(app, plan_id, requester, &drive, &progress);
     if outcome.is_err() {
@@ -118,17 +119,15 @@ fn drive_until_idle(
             DriveOutcome::Stopped => return Ok(true),
             DriveOutcome::Idle(IdleReason::NeedsPerson | IdleReason::Ended)
             | DriveOutcome::Blocked => return Ok(false),
-            DriveOutcome::Idle(IdleReason::NotDue(_)) => {
-                progress.show_waiting("waiting to try again")
-            }
+            DriveOutcome::Idle(IdleReason::NotDue(_)) => progress.show_waiting("waiting to retry"),
             DriveOutcome::OverBudget(over) => {
                 progress.show_waiting(&format!("waiting: {over}"));
-                // Those it is set aside for may be gone, and nobody else there to see it.
+                // The budget may be reserved by dead holders, and there may be no worker to reclaim it.
                 let _ = lifecycle.reclaim_expired_leases(MAX_RECLAIMED_LEASES, &app.new_call());
             }
             DriveOutcome::Idle(IdleReason::Held) => {
-                progress.show_waiting("somebody else works on it");
-                // Refused while whoever has it lives.
+                progress.show_waiting("another process is working on it");
+                // Refused while the holder is alive.
                 let _ = lifecycle.take_over_lease(plan_id, &mut watch, &app.new_call());
             }
             DriveOutcome::NoActor(name) => return Err(unknown_actor_error(app, plan_id, &name)?),
@@ -141,21 +140,19 @@ fn drive_until_idle(
     }
 }
 
-/// The plan was begun by somebody who knew more about its actor.
 fn unknown_actor_error(
     app: &App,
     plan_id: PlanId,
     name: &QualifiedName,
 ) -> Result<CommandError, CommandError> {
     let handle = app.lifecycle()?.short_handle(plan_id)?;
-    let message =
-        format!("Nobody here can work as `{name}`: the plan was begun without its definition.");
+    let message = format!("Unknown agent `{name}`: the plan was created without its definition.");
     Ok(CommandError::new(CommandExit::NotFound, message)
-        .with_hint("Work on it through plumbing: planwright help plumbing")
+        .with_hint("Work on it with plumbing commands: planwright help plumbing")
         .with_hint(format!("planwright cancel {handle}")))
 }
 
-/// What went wrong; without room on the disk, also how to go on once there is some.
+/// Converts the error. If the disk is full, replaces the hints with how to continue.
 fn explain_drive_error(
     app: &App,
     plan_id: PlanId,
@@ -169,7 +166,7 @@ fn explain_drive_error(
     match handle {
         Ok(Ok(handle)) if is_full => CommandError {
             hints: vec![
-                "Free some space; the agent's work is kept. Then go on:".to_owned(),
+                "Free some space; the agent's work is kept. Then continue:".to_owned(),
                 format!("planwright run {handle}"),
             ],
             ..error

@@ -1,4 +1,4 @@
-//! The end of a session: what came of the plan, and what a person may want to do now.
+//! The end of a `run` session: shows the result and, on a terminal, asks what to do with it.
 
 use std::io::Write;
 
@@ -15,15 +15,15 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{signals, ui};
 
-/// What a person wants.
+/// How a session goes on after a person was asked.
 pub enum SessionDecision {
-    /// To know this, and nothing else for now.
+    /// End the session with this answer.
     Answer(Box<CommandAnswer>),
-    /// The plan to go on: they did what it waited for.
+    /// Drive the plan again: the person did what it was waiting for.
     Continue,
 }
 
-/// Says what came of a plan and, on a terminal, asks what is to be done.
+/// Lands the result if consent was given; otherwise asks on a terminal, or describes the plan.
 pub fn ask_person(
     app: &App,
     plan_id: PlanId,
@@ -31,8 +31,8 @@ pub fn ask_person(
 ) -> Result<SessionDecision, CommandError> {
     loop {
         let row = app.lifecycle()?.get_plan(plan_id)?;
-        let reviewed = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
-        let to_review = reviewed && row.plan.has_targets() && !row.is_blocked();
+        let is_complete = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
+        let to_review = is_complete && row.plan.has_targets() && !row.is_blocked();
         if to_review && consent == LandingConsent::Given {
             return land_result(app, plan_id, &row).map(SessionDecision::from);
         }
@@ -60,13 +60,9 @@ pub fn ask_person(
     }
 }
 
-/// What was chosen at a review.
 enum ReviewChoice {
-    /// To be asked again.
     AskAgain,
-    /// The plan goes on.
     Continue,
-    /// Nothing more.
     End(Box<CommandAnswer>),
 }
 
@@ -84,7 +80,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
         }
         Some("r" | "revise") => {
             let Some(text) =
-                ui::ask_person("What is to be done better? ").filter(|text| !text.is_empty())
+                ui::ask_person("What should be improved? ").filter(|text| !text.is_empty())
             else {
                 return Ok(ReviewChoice::AskAgain);
             };
@@ -92,7 +88,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             Ok(ReviewChoice::Continue)
         }
         Some("f" | "files" | "drop" | "drop files") => {
-            let Some(patterns) = ui::ask_person("Which files go back to where they were? ") else {
+            let Some(patterns) = ui::ask_person("Which files should be dropped? ") else {
                 return Ok(ReviewChoice::AskAgain);
             };
             let mut dropped = Vec::new();
@@ -126,7 +122,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
     }
 }
 
-/// What is to be reviewed: what the agent said of it, and what changed.
+/// Returns the agent's report, the diffstat and warnings.
 fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
     let mut text = format_report(row);
@@ -140,13 +136,13 @@ fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
         text.push_str(&format!("{}\n", ui::style_text(ui::WARN, note)));
     }
     if is_result_unchanged(&lifecycle.read_history(plan)?) {
-        let note = "It is what it was before it was sent back.";
+        let note = "The result is the same as before it was sent back.";
         text.push_str(&format!("{}\n", ui::style_text(ui::WARN, note)));
     }
     Ok(text)
 }
 
-/// Did whoever worked on it last leave it as the one before had?
+/// Returns whether the last two results are identical.
 fn is_result_unchanged(history: &[RecordedEvent]) -> bool {
     let results = history
         .iter()
@@ -157,12 +153,12 @@ fn is_result_unchanged(history: &[RecordedEvent]) -> bool {
         });
     let mut trees = results.map(|trees| trees.iter().map(|tree| &tree.tree));
     match (trees.next(), trees.next()) {
-        (Some(last), Some(before)) => last.eq(before),
+        (Some(last), Some(previous)) => last.eq(previous),
         (None, _) | (_, None) => false,
     }
 }
 
-/// What the agent said about its work, as far as people read on.
+/// Returns the agent's report, shortened.
 fn format_report(row: &PlanRow) -> String {
     const MAX_REPORT_LINES: usize = 12;
     let report = row
@@ -190,7 +186,7 @@ fn ask_for_answer(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandEr
     let question = row.plan.stage.question();
     let question = question.map_or_else(String::new, |question| question.text.to_string());
     write_stderr(&format!("{}\n", ui::escape_controls(&question)));
-    match ui::ask_person("Answer (nothing: later): ").filter(|text| !text.is_empty()) {
+    match ui::ask_person("Answer (empty: later): ").filter(|text| !text.is_empty()) {
         Some(text) => {
             app.lifecycle()?
                 .answer_question(row.plan.id, &text, &app.new_call())?;
@@ -206,7 +202,7 @@ fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandE
         Some("g" | "go" | "go on") => Ok(SessionDecision::Continue),
         Some("r" | "revise") => {
             let Some(text) =
-                ui::ask_person("What is to be done better? ").filter(|text| !text.is_empty())
+                ui::ask_person("What should be improved? ").filter(|text| !text.is_empty())
             else {
                 return describe_plan(app, row).map(SessionDecision::from);
             };
@@ -218,7 +214,6 @@ fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandE
     }
 }
 
-/// What was decided, for people to read.
 fn describe_strategy(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let decisions = app.lifecycle()?.read_decisions(row.plan.id)?;
     let mut text = String::new();
@@ -227,7 +222,7 @@ fn describe_strategy(app: &App, row: &PlanRow) -> Result<String, CommandError> {
         text.push('\n');
     }
     if text.is_empty() {
-        text.push_str("The goal is the strategy.\n");
+        text.push_str("The strategy is the goal itself.\n");
     }
     Ok(text)
 }
@@ -241,13 +236,11 @@ fn land_result(app: &App, plan_id: PlanId, row: &PlanRow) -> Result<CommandAnswe
     )
 }
 
-/// What is told of a plan beside where it stands.
+/// What to print around the line with the plan's standing, and the exit code.
 struct ClosingMessage {
-    /// What comes before that.
     text_before: String,
-    /// What comes after it.
     text_after: String,
-    /// What can be done beside the usual next step.
+    /// Shown before the plan's usual next command.
     hints: Vec<String>,
     exit: CommandExit,
 }
@@ -275,7 +268,7 @@ impl ClosingMessage {
     }
 }
 
-/// Where the plan stands, how to go on, and the exit code that says so.
+/// Answers with where the plan stands, the next commands and a matching exit code.
 fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError> {
     let handle = app.lifecycle()?.short_handle(row.plan.id)?;
     let (standing, style) = ui::plan_standing(row);
@@ -311,7 +304,7 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
     Ok(answer)
 }
 
-/// Did an actor get as far as to say something?
+/// Returns whether any run of the plan left a transcript on this host.
 fn has_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
     let runs = app
         .lifecycle()?
@@ -322,7 +315,7 @@ fn has_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
     Ok(runs.iter().any(|run| run.transcript_path().exists()))
 }
 
-/// The rules that hold a plan, and what was found.
+/// Lists the rules that block a plan, with their evidence.
 fn describe_blocking_rules(row: &PlanRow) -> String {
     let format_rule =
         |rule: &RuleName, found: &str| format!("  {rule}: {}\n", ui::escape_controls(found));
@@ -346,7 +339,7 @@ fn describe_review(app: &App, row: &PlanRow, handle: &str) -> Result<ClosingMess
     let mut closing = ClosingMessage::new(CommandExit::NeedsPerson)
         .with_hint(format!("planwright diff {handle}"))
         .with_hint(format!("planwright revise {handle} \"TEXT\""));
-    // Whoever was asked has just seen it.
+    // On a terminal, the review prompt has just shown it.
     if !ui::can_ask_person(app.format) {
         closing.text_before = describe_result(app, row)?;
     }
@@ -368,7 +361,7 @@ fn describe_work(
             if let Err(error) = app.lifecycle()?.check_resource_paths(&row.plan) {
                 closing.hints.extend(CommandError::from(error).hints);
             }
-            // Whoever could not even begin said nothing.
+            // An agent that failed to start leaves no transcript.
             if has_transcript(app, row)? {
                 closing = closing.with_hint(format!("planwright log {handle} --transcript"));
             }

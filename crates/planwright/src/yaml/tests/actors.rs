@@ -1,4 +1,4 @@
-//! Good and bad definitions of actors, and what is written of them.
+//! Valid and invalid agent definitions, and writing them back.
 
 use plan::Span;
 use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
@@ -75,51 +75,51 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn what_is_left_out_is_as_by_default() {
-    let least = parse_command_line("{name: a, kind: command, command: [a]}");
+fn missing_keys_have_defaults() {
+    let minimal = parse_command_line("{name: a, kind: command, command: [a]}");
     let expected = CommandLine {
         command: vec!["a".into()],
         ..CommandLine::default()
     };
-    assert_eq!(least, expected);
+    assert_eq!(minimal, expected);
 }
 
 #[test]
-fn problems_are_told_where_they_stand() {
+fn invalid_definitions_are_refused_with_position() {
     let hint = expect_problem(
         "name: a\ncommand: [a]\n",
-        "1:1: an actor needs the key `kind`",
+        "1:1: an agent needs the key `kind`",
     );
     assert!(hint.unwrap().contains("kind: human"));
     expect_problem(
         "kind: robot",
-        "1:7: `kind`: `robot` is none of command, human",
+        "1:7: `kind`: `robot` is not one of command, human",
     );
     expect_problem(
         "kind: command\nname: a",
-        "1:1: an actor of kind command needs the key `command`",
+        "1:1: an agent of kind command needs the key `command`",
     );
     expect_problem(
         "kind: human\nname: a\ncommand: [a]",
-        "3:1: unknown key `command` in an actor of kind human: `command` belongs in an actor of kind command",
+        "3:1: unknown key `command` in an agent of kind human: `command` belongs in an agent of kind command",
     );
     let head = "kind: command\nname: a\n";
     let bad = |rest: &str, expected: &str| expect_problem(&format!("{head}{rest}"), expected);
     bad(
         "command: a b",
-        "3:10: `command`: expected a list, found the text `a b`",
+        "3:10: `command`: expected a list, found the string `a b`",
     );
     bad(
         "command: [a, 5]",
-        "3:14: `command`: expected a text, found the number `5`",
+        "3:14: `command`: expected a string, found the number `5`",
     );
     bad(
         "comand: [a]",
-        "3:1: unknown key `comand` in an actor of kind command; did you mean `command`?",
+        "3:1: unknown key `comand` in an agent of kind command; did you mean `command`?",
     );
     bad(
         "args: [a]",
-        "3:1: `args` is refused: a command is one list of words",
+        "3:1: `args` is not supported: a command is one list of words",
     );
     bad(
         "command: [a]\nstrategize: [a, plan]",
@@ -127,7 +127,7 @@ fn problems_are_told_where_they_stand() {
     );
     bad(
         "command: [a]\nstdin: file",
-        "4:8: `stdin`: `file` is none of assignment, prompt, none",
+        "4:8: `stdin`: `file` is not one of assignment, prompt, none",
     );
     bad(
         "command: [a]\nset_env: [A]",
@@ -135,7 +135,7 @@ fn problems_are_told_where_they_stand() {
     );
     bad(
         "command: [a]\nset_env: {A: 1}",
-        "4:14: `set_env`: `A`: expected a text, found the number `1`",
+        "4:14: `set_env`: `A`: expected a string, found the number `1`",
     );
     for time in [
         "10",
@@ -151,12 +151,12 @@ fn problems_are_told_where_they_stand() {
             parse_actor(&format!("{head}command: [a]\ntimeout: '{time}'"), "f").unwrap_err();
         assert_eq!(
             problem.message,
-            format!("`timeout`: `{time}` is not a length of time such as 90s, 20m or 2h")
+            format!("`timeout`: `{time}` is not a duration such as 90s, 20m or 2h")
         );
     }
     bad(
         "command: [a, '{promt}']",
-        "3:10: `command`: `{promt}` is replaced by nothing: use {prompt}, {session} or {sandbox}",
+        "3:10: `command`: unknown placeholder `{promt}`: use {prompt}, {session} or {sandbox}",
     );
     bad(
         "command: [a]\nresume: {command: []}",
@@ -164,28 +164,28 @@ fn problems_are_told_where_they_stand() {
     );
     bad(
         "command: [a]\nenv: [PLANWRIGHT_HOME]",
-        "4:6: `env`: `PLANWRIGHT_HOME` is set by Planwright and cannot be given",
+        "4:6: `env`: `PLANWRIGHT_HOME` is set by Planwright and cannot be defined here",
     );
     bad(
         "command: [a]\nguards: {calls: 5}",
-        "4:9: `guards` see the calls of agents that tell of them: `output` must not be text",
+        "4:9: `guards` need an agent that reports its tool calls: `output` must not be text",
     );
     bad(
         "command: [a]\nguards: {deny: ['Bash(ls']}",
-        "4:17: `guards`: `deny`: `Bash(ls` names no calls: write a tool, as `WebFetch`, or a tool with what it is used on, as `Bash(*git push*)`",
+        "4:17: `guards`: `deny`: `Bash(ls` is not a call pattern: write a tool, such as `WebFetch`, or a tool and its input, such as `Bash(*git push*)`",
     );
     bad(
         "command: [a]\nguards: {calls: 0}",
-        "4:17: `guards`: `calls`: expected how many calls a run makes at most, found the number `0`",
+        "4:17: `guards`: `calls`: expected a number of calls, at least 1, found the number `0`",
     );
     bad(
         "command: [a]\nwritable: ['~']",
-        "4:11: `writable`: `~` holds everything: name what is needed in it",
+        "4:11: `writable`: `~` is too broad: list the paths inside it that are needed",
     );
 }
 
 #[test]
-fn what_is_written_reads_back_the_same() {
+fn formatted_definitions_parse_back_equal() {
     let full = parse_actor(FULL_ACTOR, "f").unwrap();
     let human = parse_actor("{name: me, kind: human, timeout: 90s}", "f").unwrap();
     let mut odd = full.clone();
@@ -212,7 +212,7 @@ fn what_is_written_reads_back_the_same() {
 }
 
 #[test]
-fn a_preset_is_shown_as_a_person_would_write_it() {
+fn presets_are_formatted_like_handwritten_files() {
     let text = format_actor(&actors::find_preset("gemini").unwrap());
     assert_eq!(
         text,

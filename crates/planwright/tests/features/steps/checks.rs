@@ -126,7 +126,7 @@ fn it_is_told_that_it_had_been_done(world: &mut World) {
     let said = world.last_output();
     let repeated = said.data()["receipt"]["repeated"] == true;
     assert!(
-        repeated || said.messages().contains("It had been"),
+        repeated || said.messages().contains("Already done"),
         "{said:?}"
     );
 }

@@ -69,15 +69,7 @@ fn the_worker_sees_every_step(world: &mut World, step: &Step) {
 fn a_process_adds_a_rule(world: &mut World) {
     let said = world
         .program
-        .run([
-            "rule",
-            "add",
-            "never",
-            "--expr",
-            "false",
-            "--at",
-            "execute",
-        ])
+        .run(["rule", "add", "never", "--expr", "false", "--at", "execute"])
         .finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
 }

@@ -100,7 +100,7 @@ fn it_is_blocked_by_the_rule(world: &mut World) {
             assert_eq!(data["plan_id"], world.plan_id().to_string());
             let told = said.messages();
             assert!(told.contains("never"), "{told}");
-            assert!(told.contains("The plan did not move"), "{told}");
+            assert!(told.contains("The plan did not change"), "{told}");
         }
     }
 }

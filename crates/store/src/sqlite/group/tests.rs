@@ -1,5 +1,5 @@
-//! Who leads and who is carried along: with real threads, or with a model checker's
-//! (`cargo test -p planwright-store --features shuttle group`).
+//! Tests that every caller is answered once, with real threads or a model checker (`cargo test -p
+//! planwright-store --features shuttle group`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +10,7 @@ use shuttle::thread;
 #[cfg(not(feature = "shuttle"))]
 use std::thread;
 
-/// Doubles numbers; notes the batches. Panics on [`POISON`], before it answers anybody.
+/// Doubles numbers and records the batches. Panics on [`POISONED_WORK`] before it answers.
 #[derive(Default)]
 struct Doubler {
     turn: Mutex<Vec<Vec<u64>>>,
@@ -29,7 +29,7 @@ impl BatchRunner for Doubler {
     }
 
     fn run_batch(&self, turn: &mut Self::Turn<'_>, batch: &mut CommitBatch<'_, u64, u64>) {
-        // Those that come meanwhile, too.
+        // Includes callers that arrive while the batch runs.
         batch.gather_waiting();
         turn.push(batch.jobs().iter().map(|job| job.work).collect());
         let poisoned = batch.jobs().iter().any(|job| job.work == POISONED_WORK);
@@ -46,7 +46,7 @@ impl BatchRunner for Doubler {
     fn run_maintenance(&self, _turn: &mut Self::Turn<'_>) {}
 }
 
-/// Each of these threads submits its numbers one after the other.
+/// Starts one thread per list; each submits its numbers one after the other.
 fn submit_all(doubler: Doubler, threads: &[Vec<u64>]) -> (Vec<Vec<u64>>, u64) {
     let shared = Arc::new((CommitGroup::<u64, u64>::default(), doubler));
     let handles: Vec<_> = threads
@@ -74,49 +74,45 @@ fn submit_all(doubler: Doubler, threads: &[Vec<u64>]) -> (Vec<Vec<u64>>, u64) {
     let queue = lock(&shared.0.0);
     assert!(
         !queue.has_leader && queue.waiting.is_empty(),
-        "nobody is left over"
+        "no caller is left waiting"
     );
     drop(queue);
     let batches = lock(&shared.1.turn).clone();
     (batches, abandoned)
 }
 
-fn everybody_is_answered_once_with_its_own(upkeep: bool) {
+fn check_every_caller_is_answered_once(needs_maintenance: bool) {
     let doubler = Doubler {
-        needs_maintenance: upkeep,
+        needs_maintenance,
         ..Doubler::default()
     };
     let threads = [vec![1, 2], vec![3, 4], vec![5]];
     let (batches, abandoned) = submit_all(doubler, &threads);
     assert_eq!(abandoned, 0);
-    let mut carried: Vec<u64> = batches.concat();
-    carried.sort_unstable();
-    assert_eq!(carried, [1, 2, 3, 4, 5], "each exactly once: {batches:?}");
+    let mut answered: Vec<u64> = batches.concat();
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2, 3, 4, 5], "each exactly once: {batches:?}");
 }
 
 #[cfg(feature = "shuttle")]
-mod explored {
+mod model_checked {
     use super::*;
 
     const SCHEDULES: usize = 5_000;
 
     #[test]
-    fn every_order_answers_everybody_once() {
-        shuttle::check_random(|| everybody_is_answered_once_with_its_own(false), SCHEDULES);
-        shuttle::check_pct(
-            || everybody_is_answered_once_with_its_own(false),
-            SCHEDULES,
-            3,
-        );
+    fn every_schedule_answers_every_caller_once() {
+        shuttle::check_random(|| check_every_caller_is_answered_once(false), SCHEDULES);
+        shuttle::check_pct(|| check_every_caller_is_answered_once(false), SCHEDULES, 3);
     }
 
     #[test]
-    fn every_order_answers_everybody_once_with_upkeep() {
-        shuttle::check_random(|| everybody_is_answered_once_with_its_own(true), SCHEDULES);
+    fn every_schedule_answers_every_caller_once_with_maintenance() {
+        shuttle::check_random(|| check_every_caller_is_answered_once(true), SCHEDULES);
     }
 
     #[test]
-    fn orders_of_two_short_callers_one_after_the_other() {
+    fn all_schedules_of_two_callers() {
         shuttle::check_dfs(
             || {
                 submit_all(Doubler::default(), &[vec![1], vec![2]]);
@@ -137,16 +133,16 @@ mod with_threads {
     }
 
     #[test]
-    fn everybody_is_answered_once() {
-        for upkeep in [false, true] {
-            everybody_is_answered_once_with_its_own(upkeep);
+    fn every_caller_is_answered_once() {
+        for needs_maintenance in [false, true] {
+            check_every_caller_is_answered_once(needs_maintenance);
         }
     }
 
     #[test]
-    fn those_that_wait_are_one_batch_in_order_and_at_most_64() {
+    fn waiting_callers_form_one_batch_in_order_of_at_most_64() {
         let shared = Arc::new((CommitGroup::<u64, u64>::default(), Doubler::default()));
-        // The first leader is kept from its turn while a hundred others come.
+        // Holds back the first leader until a hundred others wait.
         let turn = lock(&shared.1.turn);
         let mut handles = Vec::new();
         for number in 100..201 {

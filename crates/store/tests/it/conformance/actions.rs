@@ -1,4 +1,4 @@
-//! Actions: one of a name, used only while available, used up only once.
+//! Tests actions: names are unique, archived actions cannot be used, single-use actions only once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,18 +8,20 @@ use store::{CommitError, PlanFilter};
 use testkit::client::expect_done;
 use testkit::samples;
 
-use crate::bench::{Bench, commit_while};
+use crate::store_fixture::{StoreFixture, commit_while};
 
 super::on_every_store! {
-    of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told,
+    of_sixteen_actions_with_one_name_one_is_created_and_the_others_are_refused,
     actions_of_different_names_are_all_kept,
     an_action_is_not_used_once_it_is_archived,
-    an_action_that_was_read_is_held_to_the_commit,
+    an_action_that_was_read_is_locked_until_the_commit,
     an_action_that_is_not_reusable_is_used_by_one_of_sixteen,
 }
 
-fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: &Bench) {
-    let answers = bench.race(16, |number, client| {
+fn of_sixteen_actions_with_one_name_one_is_created_and_the_others_are_refused(
+    fixture: &StoreFixture,
+) {
+    let answers = fixture.race(16, |number, client| {
         client.submit(Command::CreateAction(ActionDefinition {
             description: format!("from {number}"),
             invariants: vec![samples::rule_draft(&format!("of-{number}"), "true", &[])],
@@ -36,7 +38,7 @@ fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: 
         };
         assert_eq!(*by, Caller::Worker(format!("w{winner}")));
     }
-    let store = bench.open();
+    let store = fixture.open();
     let stored = store
         .read_action(&samples::parse_name("tidy"))
         .unwrap()
@@ -51,18 +53,18 @@ fn of_sixteen_actions_of_one_name_one_is_created_and_the_others_are_told(bench: 
     );
 }
 
-fn actions_of_different_names_are_all_kept(bench: &Bench) {
-    bench.race(16, |number, client| {
+fn actions_of_different_names_are_all_kept(fixture: &StoreFixture) {
+    fixture.race(16, |number, client| {
         client.add_action(samples::reusable_action(&format!("action-{number}")));
     });
-    assert_eq!(bench.open().list_actions(None, 100).unwrap().len(), 16);
+    assert_eq!(fixture.open().list_actions(None, 100).unwrap().len(), 16);
 }
 
-fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
-    let client = bench.client();
+fn an_action_is_not_used_once_it_is_archived(fixture: &StoreFixture) {
+    let client = fixture.client();
     let name = client.add_action(samples::reusable_action("tidy"));
     let archived = AtomicBool::new(false);
-    let used = bench.race(9, |number, client| {
+    let used = fixture.race(9, |number, client| {
         if number == 8 {
             expect_done(client.submit(Command::ArchiveAction(name.clone())));
             archived.store(true, Ordering::SeqCst);
@@ -85,7 +87,7 @@ fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
         }
         used
     });
-    let store = bench.open();
+    let store = fixture.open();
     let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), used.iter().sum::<usize>());
     let action = store.read_action(&name).unwrap().unwrap();
@@ -103,13 +105,13 @@ fn an_action_is_not_used_once_it_is_archived(bench: &Bench) {
     );
 }
 
-fn an_action_that_was_read_is_held_to_the_commit(bench: &Bench) {
-    let client = bench.client();
+fn an_action_that_was_read_is_locked_until_the_commit(fixture: &StoreFixture) {
+    let client = fixture.client();
     let name = client.add_action(samples::reusable_action("tidy"));
     let new = samples::plan_of_action(client.ids().next_plan_id(), &name);
     let plan = new.id;
     let submission = client.build_submission(None, Command::Use(new));
-    let (other, archived) = (bench.client(), name.clone());
+    let (other, archived) = (fixture.client(), name.clone());
     let archive = move || drop(expect_done(other.submit(Command::ArchiveAction(archived))));
     let (answer, archived) = commit_while(&client, submission, archive);
     match answer {
@@ -122,19 +124,19 @@ fn an_action_that_was_read_is_held_to_the_commit(bench: &Bench) {
     assert!(matches!(action.state, ActionState::Archived { .. }));
 }
 
-fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(bench: &Bench) {
-    let client = bench.client();
+fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(fixture: &StoreFixture) {
+    let client = fixture.client();
     let name = client.add_action(ActionDefinition {
         reusable: false,
         ..samples::reusable_action("once")
     });
-    let answers = bench.race(16, |_, client| {
+    let answers = fixture.race(16, |_, client| {
         client.submit(Command::Use(samples::plan_of_action(
             client.ids().next_plan_id(),
             &name,
         )))
     });
-    let store = bench.open();
+    let store = fixture.open();
     let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), 1);
     let winner = plans[0].plan.id;

@@ -1,4 +1,4 @@
-//! G5: every entry in the changeset of its node; none lost, none twice, none guessed.
+//! G5: every entry is in the changeset of its node, exactly once.
 
 use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, PathOperation};
 use plan::command::{ChangesetSelector, ReclaimGrounds};
@@ -9,13 +9,13 @@ use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
 use testkit::dump::read_all_events;
 use testkit::{StoreDump, TestClient, samples};
 
-use crate::bench::{Bench, commit_while};
+use crate::store_fixture::{StoreFixture, commit_while};
 
 super::on_every_store! {
     records_fold_by_path_and_read_back_by_path,
-    parallel_nodes_attribute_every_entry_rightly,
+    parallel_nodes_record_into_their_own_changesets,
     parallel_records_of_one_path_fold_into_one_entry,
-    two_records_of_one_path_are_as_if_one_came_after_the_other,
+    two_records_of_one_path_are_serialized,
     of_sixteen_openings_for_one_node_one_wins,
     ambiguity_is_refused_never_guessed,
     a_record_after_the_lease_moved_on_is_fenced,
@@ -25,14 +25,14 @@ super::on_every_store! {
     paths_are_bytes,
 }
 
-/// A plan in execute, and its holder.
-struct Work<'a> {
+/// A plan in execute and its holder's epoch.
+struct ExecutingPlan<'a> {
     client: &'a TestClient,
     plan: PlanId,
     epoch: Epoch,
 }
 
-impl<'a> Work<'a> {
+impl<'a> ExecutingPlan<'a> {
     fn begin(client: &'a TestClient) -> Self {
         let (plan, epoch) = client.create_executing_plan("change things", LONG_LEASE);
         Self {
@@ -83,9 +83,9 @@ fn node(text: &str) -> Node {
     text.parse().unwrap()
 }
 
-fn records_fold_by_path_and_read_back_by_path(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn records_fold_by_path_and_read_back_by_path(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let id = work.open("main");
     let version = client.load_plan(work.plan).version;
     let deleted = ChangesetEntry::new(samples::tree_path("new"), PathOperation::Delete);
@@ -110,7 +110,7 @@ fn records_fold_by_path_and_read_back_by_path(bench: &Bench) {
         samples::created_entry("a"),
         samples::modified_entry("b", "0", "2"),
     ];
-    let stored = bench.open().list_changesets(work.plan).unwrap();
+    let stored = fixture.open().list_changesets(work.plan).unwrap();
     let [(changeset, entries)] = &stored[..] else {
         panic!("{stored:?}");
     };
@@ -136,23 +136,23 @@ fn records_fold_by_path_and_read_back_by_path(bench: &Bench) {
     );
 }
 
-/// What CleverAgents got wrong: a record went into whatever changeset was the latest.
-fn parallel_nodes_attribute_every_entry_rightly(bench: &Bench) {
+/// A bug of CleverAgents: a record went into the most recent changeset.
+fn parallel_nodes_record_into_their_own_changesets(fixture: &StoreFixture) {
     const NODES: usize = 8;
     const RECORDS: usize = 12;
-    let client = bench.client();
-    let work = Work::begin(&client);
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let (plan, epoch) = (work.plan, work.epoch);
-    let opened = bench.race(NODES, |number, client| {
+    let opened = fixture.race(NODES, |number, client| {
         let name = format!("node {number}");
-        let work = Work {
+        let work = ExecutingPlan {
             client,
             plan,
             epoch,
         };
         let id = work.open(&name);
         for count in 0..RECORDS {
-            // Half of the paths are this node's alone, half are the same in all nodes.
+            // Half of the paths are unique to this node, half are shared by all nodes.
             let path = match count % 2 {
                 0 => format!("own/{number}/{count}"),
                 _ => format!("same/{count}"),
@@ -168,7 +168,7 @@ fn parallel_nodes_attribute_every_entry_rightly(bench: &Bench) {
         }
         id
     });
-    let stored = bench.open().list_changesets(plan).unwrap();
+    let stored = fixture.open().list_changesets(plan).unwrap();
     assert_eq!(stored.len(), NODES);
     for (changeset, entries) in stored {
         let number = opened.iter().position(|id| *id == changeset.id).unwrap();
@@ -184,9 +184,9 @@ fn parallel_nodes_attribute_every_entry_rightly(bench: &Bench) {
     }
 }
 
-fn parallel_records_of_one_path_fold_into_one_entry(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn parallel_records_of_one_path_fold_into_one_entry(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let id = work.open("main");
     let (plan, epoch) = (work.plan, work.epoch);
     work.record(
@@ -194,7 +194,7 @@ fn parallel_records_of_one_path_fold_into_one_entry(bench: &Bench) {
         samples::modified_entry("a", "first", "0"),
     )
     .unwrap();
-    bench.race(8, |number, client| {
+    fixture.race(8, |number, client| {
         for count in 0..4 {
             let entry = samples::modified_entry("a", "?", &format!("{number}.{count}"));
             record(client, plan, epoch, ChangesetSelector::Changeset(id), entry).unwrap();
@@ -208,17 +208,17 @@ fn parallel_records_of_one_path_fold_into_one_entry(bench: &Bench) {
     assert!(entry.after.as_deref().unwrap().ends_with(".3"), "{entry:?}");
 }
 
-/// Neither may write what it made of an entry the other has replaced since, or a record is lost.
-fn two_records_of_one_path_are_as_if_one_came_after_the_other(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+/// Neither record may overwrite an entry that the other has replaced, or a record is lost.
+fn two_records_of_one_path_are_serialized(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let id = work.open("main");
     let (plan, epoch) = (work.plan, work.epoch);
     let known = samples::modified_entry("known", "0", "1");
     work.record(ChangesetSelector::Changeset(id), known.clone())
         .unwrap();
     for (path, earlier) in [("new", None), ("known", Some(known))] {
-        // Each knows something of the file that the other does not.
+        // Each record has information about the file that the other does not.
         let mut one = samples::modified_entry(path, "1", "2");
         one.mode = Some("100755".to_owned());
         let mut other = samples::modified_entry(path, "2", "3");
@@ -229,7 +229,7 @@ fn two_records_of_one_path_are_as_if_one_came_after_the_other(bench: &Bench) {
             entry: one.clone(),
         };
         let submission = client.build_submission(Some(plan), command);
-        let (recorder, second) = (bench.client(), other.clone());
+        let (recorder, second) = (fixture.client(), other.clone());
         let (answer, _) = commit_while(&client, submission, move || {
             record(
                 &recorder,
@@ -258,11 +258,11 @@ fn two_records_of_one_path_are_as_if_one_came_after_the_other(bench: &Bench) {
     }
 }
 
-fn of_sixteen_openings_for_one_node_one_wins(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn of_sixteen_openings_for_one_node_one_wins(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let (plan, epoch) = (work.plan, work.epoch);
-    let answers = bench.race(16, |_, client| {
+    let answers = fixture.race(16, |_, client| {
         let (id, node) = (client.ids().next_changeset_id(), Node::main());
         let opened = client.submit_for_plan(plan, Command::OpenChangeset { epoch, id, node });
         (id, opened)
@@ -283,9 +283,9 @@ fn of_sixteen_openings_for_one_node_one_wins(bench: &Bench) {
     assert_eq!(work.stored().len(), 1);
 }
 
-fn ambiguity_is_refused_never_guessed(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn ambiguity_is_refused_never_guessed(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let none = work.record(ChangesetSelector::OnlyOpen, samples::created_entry("a"));
     assert!(
         matches!(
@@ -319,9 +319,9 @@ fn ambiguity_is_refused_never_guessed(bench: &Bench) {
         matches!(unknown, Err(CommitError::Refused(_))),
         "{unknown:?}"
     );
-    // Another plan's changeset is as unknown as one that does not exist.
-    let elsewhere = Work::begin(&client);
-    let foreign = elsewhere.record(
+    // Another plan's changeset counts as unknown.
+    let other_plan = ExecutingPlan::begin(&client);
+    let foreign = other_plan.record(
         ChangesetSelector::Changeset(one),
         samples::created_entry("b"),
     );
@@ -336,10 +336,10 @@ fn ambiguity_is_refused_never_guessed(bench: &Bench) {
     assert_eq!(after.find_plan(work.plan), before.find_plan(work.plan));
 }
 
-fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
-    let client = bench.client();
+fn a_record_after_the_lease_moved_on_is_fenced(fixture: &StoreFixture) {
+    let client = fixture.client();
     let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
-    let work = Work {
+    let work = ExecutingPlan {
         client: &client,
         plan,
         epoch,
@@ -364,8 +364,8 @@ fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
         };
         assert_eq!((given, current), (epoch, successor));
     }
-    // Not even the successor writes into what an earlier holder opened.
-    let work = Work {
+    // Even the successor cannot write to a changeset of an earlier holder.
+    let work = ExecutingPlan {
         client: &client,
         plan,
         epoch: successor,
@@ -384,9 +384,9 @@ fn a_record_after_the_lease_moved_on_is_fenced(bench: &Bench) {
     assert_eq!(work.stored()[0].1, [samples::created_entry("mine")]);
 }
 
-fn a_record_after_the_seal_is_refused(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn a_record_after_the_seal_is_refused(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let id = work.open("main");
     work.seal(id);
     let before = StoreDump::read_store(client.store());
@@ -399,7 +399,7 @@ fn a_record_after_the_seal_is_refused(bench: &Bench) {
         assert!(matches!(answer, Err(CommitError::Refused(_))), "{answer:?}");
     }
     StoreDump::read_store(client.store()).assert_same(&before, "after records that were refused");
-    // Its node may begin anew.
+    // The node may start a new changeset.
     let next = work.open("main");
     work.record(
         ChangesetSelector::Node(Node::main()),
@@ -411,13 +411,13 @@ fn a_record_after_the_seal_is_refused(bench: &Bench) {
     assert_eq!(ids, [id, next], "oldest first");
 }
 
-fn a_record_races_a_seal_and_is_in_the_seal_or_refused(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn a_record_races_a_seal_and_is_in_the_seal_or_refused(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     for round in 0..5 {
         let id = work.open("main");
         let (plan, epoch) = (work.plan, work.epoch);
-        let recorded = bench.race(4, |number, client| {
+        let recorded = fixture.race(4, |number, client| {
             if number == 0 {
                 let changeset = id;
                 client.must_submit(plan, Command::SealChangeset { epoch, changeset });
@@ -442,10 +442,10 @@ fn a_record_races_a_seal_and_is_in_the_seal_or_refused(bench: &Bench) {
     }
 }
 
-fn a_successor_seals_what_was_left_open(bench: &Bench) {
-    let client = bench.client();
+fn a_successor_seals_what_was_left_open(fixture: &StoreFixture) {
+    let client = fixture.client();
     let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
-    let work = Work {
+    let work = ExecutingPlan {
         client: &client,
         plan,
         epoch,
@@ -464,8 +464,8 @@ fn a_successor_seals_what_was_left_open(bench: &Bench) {
     let seal = changeset.seal.unwrap();
     assert_eq!(seal, ChangesetSeal::from_entries(&entries, seal.at));
 
-    // What the successor leaves open itself is sealed with its result.
-    let work = Work {
+    // Changesets that the successor leaves open are sealed with its result.
+    let work = ExecutingPlan {
         client: &client,
         plan,
         epoch,
@@ -501,9 +501,9 @@ fn a_successor_seals_what_was_left_open(bench: &Bench) {
     assert_eq!(sealed, stored, "each is sealed once");
 }
 
-fn paths_are_bytes(bench: &Bench) {
-    let client = bench.client();
-    let work = Work::begin(&client);
+fn paths_are_bytes(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let work = ExecutingPlan::begin(&client);
     let id = work.open("main");
     let mut paths: Vec<&[u8]> = vec![
         b"\xff\xfe",
@@ -528,13 +528,13 @@ fn paths_are_bytes(bench: &Bench) {
         entry.from = Some(samples::tree_path(*path));
         work.record(ChangesetSelector::Changeset(id), entry.clone())
             .unwrap();
-        // Found again, or it would not fold.
+        // The path must be found again, or the entries would not fold.
         entry.after = Some("2".repeat(40));
         work.record(ChangesetSelector::Changeset(id), entry)
             .unwrap();
     }
     paths.sort_unstable();
-    let (_, entries) = bench.open().list_changesets(work.plan).unwrap().remove(0);
+    let (_, entries) = fixture.open().list_changesets(work.plan).unwrap().remove(0);
     let stored: Vec<&[u8]> = entries.iter().map(|entry| entry.path.as_bytes()).collect();
     assert_eq!(stored, paths);
     assert!(

@@ -1,4 +1,4 @@
-//! Idempotency keys: repeating is safe, and only what was committed is remembered.
+//! Tests idempotency keys: retries are safe, and only committed receipts are stored.
 
 use plan::invariant::{Gate, RuleScope};
 use plan::{Command, ReceiptOutcome};
@@ -7,20 +7,20 @@ use store::{CommitError, PlanFilter};
 use testkit::client::{LONG_LEASE, expect_done};
 use testkit::{StoreDump, TestClient, samples};
 
-use crate::bench::Bench;
+use crate::store_fixture::StoreFixture;
 
 super::on_every_store! {
-    the_same_key_gives_the_same_receipt_and_nothing_is_done_twice,
-    sixteen_callers_with_one_key_do_it_once,
+    the_same_key_returns_the_same_receipt_and_commits_once,
+    sixteen_callers_with_one_key_commit_once,
     the_same_key_with_other_arguments_is_a_conflict,
     a_key_belongs_to_a_verb_and_a_plan,
-    a_blocked_answer_is_not_remembered,
-    a_refused_or_failed_answer_is_not_remembered,
-    an_answer_that_was_lost_is_remembered,
-    an_answer_that_it_was_done_before_is_remembered,
+    a_blocked_receipt_is_not_stored,
+    a_refusal_or_failure_is_not_stored,
+    a_receipt_with_a_lost_response_is_stored,
+    an_already_done_receipt_is_stored,
 }
 
-/// Uses a goal under a key, with an id of its own as every try has.
+/// Creates a plan under a key. Every attempt has its own plan id.
 fn use_with_key(
     client: &TestClient,
     key: &str,
@@ -30,12 +30,12 @@ fn use_with_key(
     client.submit_with_key(key, goal, None, Command::Use(new))
 }
 
-fn the_same_key_gives_the_same_receipt_and_nothing_is_done_twice(bench: &Bench) {
-    let client = bench.client();
+fn the_same_key_returns_the_same_receipt_and_commits_once(fixture: &StoreFixture) {
+    let client = fixture.client();
     let first = expect_done(use_with_key(&client, "k", "once"));
     assert!(!first.is_repeat);
     let before = StoreDump::read_store(client.store());
-    for client in [&client, &bench.client()] {
+    for client in [&client, &fixture.client()] {
         let again = use_with_key(client, "k", "once").unwrap();
         assert_eq!(again.receipt, first.receipt);
         assert!(again.is_repeat);
@@ -43,7 +43,7 @@ fn the_same_key_gives_the_same_receipt_and_nothing_is_done_twice(bench: &Bench) 
     }
     StoreDump::read_store(client.store()).assert_same(&before, "after an answer that did nothing");
 
-    // The receipt is that of the commit, even if the plan moved on since.
+    // The receipt is that of the commit, even if the plan has advanced since.
     let plan = first.receipt.plan.unwrap();
     client.must_submit(plan, Command::Cancel { reason: None });
     assert_eq!(
@@ -52,11 +52,11 @@ fn the_same_key_gives_the_same_receipt_and_nothing_is_done_twice(bench: &Bench) 
     );
 }
 
-fn sixteen_callers_with_one_key_do_it_once(bench: &Bench) {
-    let created = bench.race(16, |_, client| use_with_key(client, "k", "once").unwrap());
+fn sixteen_callers_with_one_key_commit_once(fixture: &StoreFixture) {
+    let created = fixture.race(16, |_, client| use_with_key(client, "k", "once").unwrap());
     let news = created.iter().filter(|committed| !committed.is_repeat);
     assert_eq!(news.count(), 1);
-    let store = bench.open();
+    let store = fixture.open();
     let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), 1);
     let plan = plans[0].plan.id;
@@ -67,8 +67,8 @@ fn sixteen_callers_with_one_key_do_it_once(bench: &Bench) {
     );
     assert_eq!(created[0].receipt.plan, Some(plan));
 
-    // A claim may be repeated by its key only.
-    let claimed = bench.race(16, |_, client| {
+    // A claim can be repeated only with its key.
+    let claimed = fixture.race(16, |_, client| {
         let start =
             client
                 .as_person("ada")
@@ -85,8 +85,8 @@ fn sixteen_callers_with_one_key_do_it_once(bench: &Bench) {
     assert_eq!(store.read_plan(plan).unwrap().unwrap().plan.epoch.0, 1);
 }
 
-fn the_same_key_with_other_arguments_is_a_conflict(bench: &Bench) {
-    let client = bench.client();
+fn the_same_key_with_other_arguments_is_a_conflict(fixture: &StoreFixture) {
+    let client = fixture.client();
     expect_done(use_with_key(&client, "k", "one thing"));
     let before = StoreDump::read_store(client.store());
     let other = use_with_key(&client, "k", "another thing");
@@ -98,8 +98,8 @@ fn the_same_key_with_other_arguments_is_a_conflict(bench: &Bench) {
     expect_done(use_with_key(&client, "k2", "another thing"));
 }
 
-fn a_key_belongs_to_a_verb_and_a_plan(bench: &Bench) {
-    let client = bench.client();
+fn a_key_belongs_to_a_verb_and_a_plan(fixture: &StoreFixture) {
+    let client = fixture.client();
     let (one, other) = (
         client.create_queued_plan("one"),
         client.create_queued_plan("other"),
@@ -117,8 +117,8 @@ fn a_key_belongs_to_a_verb_and_a_plan(bench: &Bench) {
     assert!(cancel(other).is_repeat);
 }
 
-fn a_blocked_answer_is_not_remembered(bench: &Bench) {
-    let client = bench.client();
+fn a_blocked_receipt_is_not_stored(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_strategized_plan("be blocked first");
     let (scope, rule) = (
         RuleScope::Plan(plan),
@@ -146,13 +146,13 @@ fn a_blocked_answer_is_not_remembered(bench: &Bench) {
     assert_eq!(go_on().unwrap().receipt, passed.receipt);
 }
 
-fn a_refused_or_failed_answer_is_not_remembered(bench: &Bench) {
-    let client = bench.client();
+fn a_refusal_or_failure_is_not_stored(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("not yet");
     let approve = || client.submit_with_key("k", "", Some(plan), Command::Cancel { reason: None });
-    bench.faults.arm(FaultPoint::BeforeCommit);
+    fixture.faults.arm(FaultPoint::BeforeCommit);
     let failed = approve();
-    bench.faults.disarm();
+    fixture.faults.disarm();
     assert!(matches!(failed, Err(CommitError::Failed(_))), "{failed:?}");
     assert!(!expect_done(approve()).is_repeat);
 
@@ -170,18 +170,18 @@ fn a_refused_or_failed_answer_is_not_remembered(bench: &Bench) {
     assert!(!expect_done(archive()).is_repeat);
 }
 
-fn an_answer_that_was_lost_is_remembered(bench: &Bench) {
-    let client = bench.client();
-    bench.faults.arm(FaultPoint::AfterCommit);
+fn a_receipt_with_a_lost_response_is_stored(fixture: &StoreFixture) {
+    let client = fixture.client();
+    fixture.faults.arm(FaultPoint::AfterCommit);
     let first = use_with_key(&client, "k", "once");
-    bench.faults.disarm();
+    fixture.faults.disarm();
     let again = use_with_key(&client, "k", "once").unwrap();
     assert!(again.is_repeat);
     assert_eq!(again.receipt, expect_done(first).receipt);
 }
 
-fn an_answer_that_it_was_done_before_is_remembered(bench: &Bench) {
-    let client = bench.client();
+fn an_already_done_receipt_is_stored(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be released");
     let epoch = client.claim_phase(plan, LONG_LEASE);
     client.must_submit(plan, Command::Release { epoch });

@@ -1,4 +1,4 @@
-//! Leases: authority is the epoch; expiry only permits that somebody takes over.
+//! Tests leases: the epoch decides who may write; expiry only allows a takeover.
 
 use plan::changeset::Node;
 use plan::command::{ChangesetSelector, ReclaimGrounds};
@@ -8,20 +8,20 @@ use store::CommitError;
 use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
 use testkit::{TestClient, samples};
 
-use crate::bench::{Bench, due};
+use crate::store_fixture::{StoreFixture, due};
 
 super::on_every_store! {
-    a_renewal_extends_the_lease_and_is_no_event,
+    a_renewal_extends_the_lease_without_an_event,
     expired_leases_are_listed_longest_ago_first,
     a_running_lease_is_not_reclaimed_unless_its_owner_is_dead,
     a_reclaim_raises_the_epoch_and_fences_the_old_holder,
-    an_expired_holder_nobody_reclaimed_may_renew_and_complete,
+    an_expired_holder_may_renew_and_complete_until_reclaimed,
     of_sixteen_reclaims_one_wins,
     a_lease_ends_with_the_work,
 }
 
-fn a_renewal_extends_the_lease_and_is_no_event(bench: &Bench) {
-    let client = bench.client();
+fn a_renewal_extends_the_lease_without_an_event(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be renewed");
     let epoch = client.claim_phase(plan, EXPIRED_LEASE);
     let before = client.store().read_plan(plan).unwrap().unwrap();
@@ -33,15 +33,15 @@ fn a_renewal_extends_the_lease_and_is_no_event(bench: &Bench) {
             lease: LONG_LEASE,
         },
     );
-    let after = bench.open().read_plan(plan).unwrap().unwrap();
+    let after = fixture.open().read_plan(plan).unwrap().unwrap();
     assert!(after.lease.clone().unwrap().expires_at > before.lease.unwrap().expires_at);
     assert_eq!((after.plan, after.head), (before.plan.clone(), before.head));
     assert_eq!(renewed.receipt.version, Some(before.plan.version));
     assert!(client.store().list_expired_leases(10).unwrap().is_empty());
 }
 
-fn expired_leases_are_listed_longest_ago_first(bench: &Bench) {
-    let client = bench.client();
+fn expired_leases_are_listed_longest_ago_first(fixture: &StoreFixture) {
+    let client = fixture.client();
     let claimed = |seconds| {
         let plan = client.create_queued_plan("expire");
         client.claim_phase(plan, plan::Span::from_seconds(seconds));
@@ -49,7 +49,7 @@ fn expired_leases_are_listed_longest_ago_first(bench: &Bench) {
     };
     let (recent, running, oldest, old) =
         (claimed(-60), claimed(3600), claimed(-7200), claimed(-3600));
-    let store = bench.open();
+    let store = fixture.open();
     assert_eq!(
         store.list_expired_leases(10).unwrap(),
         [oldest, old, recent]
@@ -60,8 +60,8 @@ fn expired_leases_are_listed_longest_ago_first(bench: &Bench) {
     assert_eq!(store.list_expired_leases(10).unwrap(), [old, recent]);
 }
 
-fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(bench: &Bench) {
-    let client = bench.client();
+fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("keep working");
     let epoch = client.claim_phase(plan, LONG_LEASE);
     let answer = client.submit_for_plan(plan, reclaim(ReclaimGrounds::Expired));
@@ -77,7 +77,7 @@ fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(bench: &Bench) {
         .lease
         .unwrap();
     assert_eq!(lease.expires_at, expires_at);
-    // Who was seen to be dead had it before: whoever has it now lives.
+    // The dead owner held an earlier epoch; the current holder is alive.
     let another = reclaim(ReclaimGrounds::OwnerDead(Epoch(epoch.0 - 1)));
     let answer = client.submit_for_plan(plan, another);
     assert!(
@@ -88,8 +88,8 @@ fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(bench: &Bench) {
     assert_eq!(client.load_plan(plan).epoch, epoch.next());
 }
 
-fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(bench: &Bench) {
-    let client = bench.client();
+fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(fixture: &StoreFixture) {
+    let client = fixture.client();
     let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
     let (id, node) = (client.ids().next_changeset_id(), Node::main());
     client.must_submit(plan, Command::OpenChangeset { epoch, id, node });
@@ -117,7 +117,7 @@ fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(bench: &Bench) {
     );
 }
 
-/// Nothing the holder of this epoch could do is still done.
+/// Checks that every command of this epoch's holder is refused.
 fn is_fenced(client: &TestClient, plan: plan::PlanId, epoch: Epoch) {
     let entry = samples::created_entry("late");
     let node = "late".parse().unwrap();
@@ -156,7 +156,7 @@ fn is_fenced(client: &TestClient, plan: plan::PlanId, epoch: Epoch) {
         let verb = command.verb();
         match client.submit_for_plan(plan, command) {
             Err(CommitError::Refused(Refusal::Fenced { given, .. })) => assert_eq!(given, epoch),
-            // Without a holder there is nothing to be renewed, opened or recorded.
+            // Without a holder there is nothing to renew, open or record.
             Err(CommitError::Refused(Refusal::WrongState { .. })) => {
                 assert!(before.as_ref().unwrap().lease.is_none(), "{verb}");
             }
@@ -166,8 +166,8 @@ fn is_fenced(client: &TestClient, plan: plan::PlanId, epoch: Epoch) {
     assert_eq!(client.store().read_plan(plan).unwrap(), before);
 }
 
-fn an_expired_holder_nobody_reclaimed_may_renew_and_complete(bench: &Bench) {
-    let client = bench.client();
+fn an_expired_holder_may_renew_and_complete_until_reclaimed(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be late but not too late");
     let epoch = client.claim_phase(plan, EXPIRED_LEASE);
     let decisions = Vec::new();
@@ -186,11 +186,11 @@ fn an_expired_holder_nobody_reclaimed_may_renew_and_complete(bench: &Bench) {
     assert!(client.store().list_expired_leases(10).unwrap().is_empty());
 }
 
-fn of_sixteen_reclaims_one_wins(bench: &Bench) {
-    let client = bench.client();
+fn of_sixteen_reclaims_one_wins(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be reclaimed once");
     let epoch = client.claim_phase(plan, EXPIRED_LEASE);
-    let answers = bench.race(16, |_, racer| {
+    let answers = fixture.race(16, |_, racer| {
         racer.submit_for_plan(plan, reclaim(ReclaimGrounds::Expired))
     });
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
@@ -198,8 +198,8 @@ fn of_sixteen_reclaims_one_wins(bench: &Bench) {
     assert_eq!(client.load_plan(plan).attempt, 2);
 }
 
-fn a_lease_ends_with_the_work(bench: &Bench) {
-    let client = bench.client();
+fn a_lease_ends_with_the_work(fixture: &StoreFixture) {
+    let client = fixture.client();
     let ends: [fn(Epoch) -> Command; 4] = [
         |epoch| Command::Release { epoch },
         |epoch| Command::CompleteStrategize {

@@ -1,4 +1,4 @@
-//! The ledger: however many spend at once, they spend what there is; what is told twice is charged once.
+//! Tests the ledger: concurrent plans cannot overspend, and repeated reports are charged once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,14 +11,14 @@ use store::fault::FaultPoint;
 use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
 use testkit::{TestClient, samples};
 
-use crate::bench::Bench;
+use crate::store_fixture::StoreFixture;
 
 super::on_every_store! {
     of_sixteen_spenders_none_overshoots_by_more_than_a_call,
     plans_with_limits_of_their_own_spend_at_once,
-    what_is_told_twice_is_charged_once,
-    what_a_crash_left_untold_is_charged_once,
-    who_is_taken_over_is_charged_in_full_until_it_tells,
+    a_repeated_report_is_charged_once,
+    a_report_with_a_lost_response_is_charged_once,
+    a_replaced_holder_is_charged_in_full_until_it_reports,
     accounts_and_reservations_read_back_as_they_were_written,
 }
 
@@ -31,11 +31,11 @@ fn budget(dollars: u64) -> GlobalBudget {
     }
 }
 
-fn at_work(client: &TestClient, cost: Option<Money>) -> (PlanId, Epoch) {
-    at_work_for(client, cost, LONG_LEASE)
+fn start_work(client: &TestClient, cost: Option<Money>) -> (PlanId, Epoch) {
+    start_work_for(client, cost, LONG_LEASE)
 }
 
-fn at_work_for(client: &TestClient, cost: Option<Money>, lease: plan::Span) -> (PlanId, Epoch) {
+fn start_work_for(client: &TestClient, cost: Option<Money>, lease: plan::Span) -> (PlanId, Epoch) {
     let plan = client.add_plan(NewPlan {
         limits: PlanLimits {
             cost,
@@ -67,7 +67,7 @@ fn global(client: &TestClient, plan: PlanId) -> BudgetAccount {
     client.store().read_ledger(plan).unwrap().global
 }
 
-/// Spends call by call until all is spent, and tells how often it did.
+/// Spends call by call until the budget is used up. Returns the number of calls.
 fn spend(client: &TestClient, plan: PlanId, epoch: Epoch, limit: GlobalBudget, call: u64) -> u64 {
     let mut calls = 0;
     loop {
@@ -79,18 +79,18 @@ fn spend(client: &TestClient, plan: PlanId, epoch: Epoch, limit: GlobalBudget, c
             Err(CommitError::Refused(Refusal::OverBudget(over))) if over.is_spent() => {
                 return calls;
             }
-            // Others have it; they may leave something.
+            // Other plans reserved it and may release some.
             Err(CommitError::Refused(Refusal::OverBudget(_))) => std::thread::yield_now(),
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-fn of_sixteen_spenders_none_overshoots_by_more_than_a_call(bench: &Bench) {
+fn of_sixteen_spenders_none_overshoots_by_more_than_a_call(fixture: &StoreFixture) {
     const CALL: u64 = 1_300_000;
-    let client = bench.client();
-    let plans: Vec<_> = (0..16).map(|_| at_work(&client, None)).collect();
-    let calls: u64 = bench
+    let client = fixture.client();
+    let plans: Vec<_> = (0..16).map(|_| start_work(&client, None)).collect();
+    let calls: u64 = fixture
         .race(16, |number, racer| {
             let (plan, epoch) = plans[number];
             spend(racer, plan, epoch, budget(10), CALL)
@@ -111,13 +111,13 @@ fn of_sixteen_spenders_none_overshoots_by_more_than_a_call(bench: &Bench) {
     assert_eq!(of_plans, account.settled.cost);
 }
 
-fn plans_with_limits_of_their_own_spend_at_once(bench: &Bench) {
-    let client = bench.client();
+fn plans_with_limits_of_their_own_spend_at_once(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plans: Vec<_> = (0..16)
-        .map(|_| at_work(&client, Some(Money(DOLLAR))))
+        .map(|_| start_work(&client, Some(Money(DOLLAR))))
         .collect();
     let most = AtomicU64::new(0);
-    let begun = bench.race(16, |number, racer| {
+    let begun = fixture.race(16, |number, racer| {
         let (plan, epoch) = plans[number];
         let begun = racer.submit_for_plan(plan, reserve(epoch, budget(10)));
         let reserved = global(racer, plan).reserved.cost;
@@ -142,22 +142,22 @@ fn plans_with_limits_of_their_own_spend_at_once(bench: &Bench) {
     assert_eq!(account.reserved.cost, 6 * DOLLAR);
 }
 
-fn what_is_told_twice_is_charged_once(bench: &Bench) {
-    let client = bench.client();
-    let (plan, epoch) = at_work(&client, Some(Money(DOLLAR)));
+fn a_repeated_report_is_charged_once(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let (plan, epoch) = start_work(&client, Some(Money(DOLLAR)));
     client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
-    let told = bench.race(16, |_, racer| {
+    let answers = fixture.race(16, |_, racer| {
         racer.submit_for_plan(plan, settle(epoch, 7)).unwrap()
     });
     let done = |one: &&store::CommitOutcome| one.receipt.outcome == ReceiptOutcome::Done;
-    assert_eq!(told.iter().filter(done).count(), 1);
+    assert_eq!(answers.iter().filter(done).count(), 1);
     assert_eq!(global(&client, plan).settled.cost, 7);
     assert_eq!(global(&client, plan).reserved, BudgetAmount::default());
 }
 
-fn what_a_crash_left_untold_is_charged_once(bench: &Bench) {
-    let client = bench.client();
-    let (plan, epoch) = at_work(&client, Some(Money(100)));
+fn a_report_with_a_lost_response_is_charged_once(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let (plan, epoch) = start_work(&client, Some(Money(100)));
     let mut expected = 0;
     for point in [
         FaultPoint::Decided,
@@ -165,10 +165,10 @@ fn what_a_crash_left_untold_is_charged_once(bench: &Bench) {
         FaultPoint::AfterCommit,
     ] {
         for command in [reserve(epoch, GlobalBudget::default()), settle(epoch, 7)] {
-            bench.faults.arm(point);
-            // Whatever came of it, it is said again.
+            fixture.faults.arm(point);
+            // The outcome does not matter, because the command is repeated.
             let _lost = client.submit_for_plan(plan, command.clone());
-            bench.faults.disarm();
+            fixture.faults.disarm();
             client.submit_for_plan(plan, command).unwrap();
         }
         expected += 7;
@@ -180,9 +180,9 @@ fn what_a_crash_left_untold_is_charged_once(bench: &Bench) {
     }
 }
 
-fn who_is_taken_over_is_charged_in_full_until_it_tells(bench: &Bench) {
-    let client = bench.client();
-    let (plan, epoch) = at_work_for(&client, Some(Money(DOLLAR)), EXPIRED_LEASE);
+fn a_replaced_holder_is_charged_in_full_until_it_reports(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let (plan, epoch) = start_work_for(&client, Some(Money(DOLLAR)), EXPIRED_LEASE);
     client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
     let grounds = ReclaimGrounds::Expired;
     client.must_submit(plan, Command::Reclaim { grounds });
@@ -190,14 +190,14 @@ fn who_is_taken_over_is_charged_in_full_until_it_tells(bench: &Bench) {
     assert_eq!(account.settled.cost, DOLLAR);
     assert_eq!(account.forfeited.cost, DOLLAR);
     assert_eq!(account.reserved, BudgetAmount::default());
-    // The successor has nothing to work with.
+    // The successor has no budget left.
     let successor = client.claim_phase(plan, LONG_LEASE);
     let refused = client.submit_for_plan(plan, reserve(successor, GlobalBudget::default()));
     assert!(
         matches!(&refused, Err(CommitError::Refused(Refusal::OverBudget(over))) if over.is_spent()),
         "{refused:?}"
     );
-    // The old holder only slept. What it tells counts, and once.
+    // The old holder was only slow. Its report still counts, once.
     client.must_submit(plan, settle(epoch, 7));
     client.submit_for_plan(plan, settle(epoch, 7)).unwrap();
     assert_eq!(global(&client, plan).settled.cost, 7);
@@ -206,28 +206,28 @@ fn who_is_taken_over_is_charged_in_full_until_it_tells(bench: &Bench) {
     assert_eq!(global(&client, plan).reserved.cost, DOLLAR - 7);
 }
 
-fn accounts_and_reservations_read_back_as_they_were_written(bench: &Bench) {
+fn accounts_and_reservations_read_back_as_they_were_written(fixture: &StoreFixture) {
     const MOST: u64 = i64::MAX.unsigned_abs();
-    let client = bench.client();
-    let (plan, epoch) = at_work(&client, Some(Money(MOST)));
-    let other = at_work(&client, None).0;
+    let client = fixture.client();
+    let (plan, epoch) = start_work(&client, Some(Money(MOST)));
+    let other = start_work(&client, None).0;
     client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
-    let ledger = bench.open().read_ledger(plan).unwrap();
+    let ledger = fixture.open().read_ledger(plan).unwrap();
     assert_eq!(ledger.plan.reserved.cost, MOST);
     assert_eq!(ledger.reservations.len(), 1);
     assert_eq!(ledger.reservations[0].plan, plan);
     assert_eq!(ledger.reservations[0].amount.cost, MOST);
-    let elsewhere = bench.open().read_ledger(other).unwrap();
-    assert_eq!(elsewhere.global, ledger.global);
-    assert_eq!(elsewhere.plan, BudgetAccount::default());
-    assert!(elsewhere.reservations.is_empty());
+    let other_ledger = fixture.open().read_ledger(other).unwrap();
+    assert_eq!(other_ledger.global, ledger.global);
+    assert_eq!(other_ledger.plan, BudgetAccount::default());
+    assert!(other_ledger.reservations.is_empty());
     let used = BudgetAmount {
         cost: MOST,
         tokens: MOST,
         time: MOST,
     };
     client.must_submit(plan, Command::Settle { epoch, used });
-    let ledger = bench.open().read_ledger(plan).unwrap();
+    let ledger = fixture.open().read_ledger(plan).unwrap();
     assert_eq!(ledger.plan.settled, used);
     assert!(ledger.reservations.is_empty());
 }

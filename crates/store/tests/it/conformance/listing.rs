@@ -1,4 +1,4 @@
-//! Lists: in order, filtered, in pages that neither repeat nor skip while others write.
+//! Tests lists: sorted, filtered, and in pages without repeats or gaps while others write.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,23 +12,23 @@ use store::{CommitError, PlanFilter, PlanRow, Store};
 use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
 use testkit::{TestClient, samples};
 
-use crate::bench::{Bench, due, watched};
+use crate::store_fixture::{StoreFixture, due, watched};
 
 super::on_every_store! {
     pages_are_newest_first_and_hold_what_the_filter_says,
     no_plan_is_listed_twice_or_left_out_while_others_are_added,
     plans_are_found_by_either_end_of_their_id,
-    what_may_be_claimed_is_listed_longest_waiting_first,
+    claimable_plans_are_listed_longest_waiting_first,
     a_retry_is_not_due_before_its_time,
     actions_are_listed_by_the_bytes_of_their_names,
-    odd_limits_are_harmless,
+    page_limits_are_clamped,
 }
 
-fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
-    let client = bench.client();
+fn pages_are_newest_first_and_hold_what_the_filter_says(fixture: &StoreFixture) {
+    let client = fixture.client();
     let tidy = client.add_action(samples::reusable_action("tidy"));
     populate(&client, &tidy);
-    let store = bench.open();
+    let store = fixture.open();
     let all = pages(store.as_ref(), &PlanFilter::default(), 1000);
     assert_eq!(all.len(), 12);
     assert!(all.is_sorted_by(|newer, older| newer.plan.id > older.plan.id));
@@ -69,7 +69,7 @@ fn pages_are_newest_first_and_hold_what_the_filter_says(bench: &Bench) {
     );
 }
 
-/// Plans in a dozen different places, some of an action.
+/// Creates plans in a dozen different states, some from an action.
 fn populate(client: &TestClient, action: &plan::QualifiedName) {
     let of_action =
         || client.add_plan(samples::plan_of_action(client.ids().next_plan_id(), action));
@@ -122,20 +122,20 @@ fn populate(client: &TestClient, action: &plan::QualifiedName) {
     );
 }
 
-fn no_plan_is_listed_twice_or_left_out_while_others_are_added(bench: &Bench) {
-    let client = bench.client();
+fn no_plan_is_listed_twice_or_left_out_while_others_are_added(fixture: &StoreFixture) {
+    let client = fixture.client();
     let before: BTreeSet<PlanId> = (0..40)
         .map(|_| client.create_queued_plan("before"))
         .collect();
-    let (adder, added) = (bench.client(), AtomicU64::new(0));
+    let (adder, added) = (fixture.client(), AtomicU64::new(0));
     let add = || {
         let count = added.fetch_add(1, Ordering::Relaxed);
-        // Other machines' clocks differ, so new ids turn up anywhere.
+        // Clocks of other machines differ, so new ids can sort anywhere.
         let milliseconds = 1_750_000_000_000 + (count * 7919 % 101);
         let id = PlanId::from_parts(milliseconds, u128::from(count) << 40);
         adder.add_plan(samples::plan_for_goal(id, "meanwhile"));
     };
-    let store = bench.open();
+    let store = fixture.open();
     watched(2, add, || {
         for _ in 0..5 {
             let listed = pages(store.as_ref(), &PlanFilter::default(), 3);
@@ -148,18 +148,18 @@ fn no_plan_is_listed_twice_or_left_out_while_others_are_added(bench: &Bench) {
     });
 }
 
-fn plans_are_found_by_either_end_of_their_id(bench: &Bench) {
-    let client = bench.client();
+fn plans_are_found_by_either_end_of_their_id(fixture: &StoreFixture) {
+    let client = fixture.client();
     let id = |text: &str| -> PlanId { text.parse().unwrap() };
     let one = id("01AAAAAAAAAAAAAAAAAAAAAXYZ");
     let two = id("01AAAAAAAAAAAAAAAAAAAAB7KQ");
     let three = id("01BBBBBBBBBBBBBBBBBBBBB7KQ");
-    // Its id begins as it ends.
+    // Its id starts and ends with the same characters.
     let four = id("01CCCCCCCCCCCCCCCCCCCCC01C");
     for plan in [one, two, three, four] {
         client.add_plan(samples::plan_for_goal(plan, "be found"));
     }
-    let store = bench.open();
+    let store = fixture.open();
     let found = |fragment: &str| {
         let mut found = store.find_plan_ids(fragment, 10).unwrap();
         found.sort_unstable();
@@ -191,10 +191,10 @@ fn plans_are_found_by_either_end_of_their_id(bench: &Bench) {
     }
 }
 
-fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
-    let now = bench.open().now().unwrap();
+fn claimable_plans_are_listed_longest_waiting_first(fixture: &StoreFixture) {
+    let now = fixture.open().now().unwrap();
     let ago = |seconds: i64| {
-        bench
+        fixture
             .client()
             .with_decision_time(now.saturating_add(Span::from_seconds(-seconds)))
     };
@@ -202,16 +202,16 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     let oldest = ago(3000).create_queued_plan("oldest");
     let old = ago(200).create_queued_plan("old");
     let executed = ago(100).create_strategized_plan("to be executed");
-    let judgement = bench
+    let judgement = fixture
         .client()
         .judge_rules(executed, plan::invariant::Gate::Execute);
     ago(100).must_submit(executed, Command::ExecutePlan { judgement });
     let asks = NewPlan {
         profile: Some((Profile::Manual, ProfileSource::Flag)),
-        ..samples::plan_for_goal(bench.ids.next_plan_id(), "ask first")
+        ..samples::plan_for_goal(fixture.ids.next_plan_id(), "ask first")
     };
     let asking = ago(1000).add_plan(asks);
-    let store = bench.open();
+    let store = fixture.open();
     let waiting = |phase| due(store.as_ref(), phase);
     assert_eq!(waiting(Phase::Strategize), [oldest, old, recent]);
     assert_eq!(waiting(Phase::Execute), [executed]);
@@ -232,14 +232,14 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
             .is_empty()
     );
 
-    // The same at one look.
-    let agenda = store.read_due_queues(2).unwrap();
-    assert_eq!(agenda.latest_cursor, store.read_latest_cursor().unwrap());
+    // The same in one call.
+    let queues = store.read_due_queues(2).unwrap();
+    assert_eq!(queues.latest_cursor, store.read_latest_cursor().unwrap());
     let first = [Phase::Apply, Phase::Execute, Phase::Strategize]
         .map(|phase| (phase, store.list_due_plans(phase, None, 2).unwrap()));
-    assert_eq!(agenda.queues, first);
+    assert_eq!(queues.queues, first);
 
-    // What only has to be moved on is due, and nothing to claim.
+    // A plan that only needs to change its phase is due, but cannot be claimed.
     let to_move = ago(500).create_strategized_plan("to be moved");
     assert_eq!(waiting(Phase::Strategize), [oldest, to_move, old, recent]);
     let claimable = |behind, limit| {
@@ -254,15 +254,16 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     let (first, behind) = claimable(None, 2);
     assert_eq!(first, [oldest, old]);
     assert_eq!(claimable(behind, 2).0, [recent]);
-    let gone_on = bench.client();
+    let gone_on = fixture.client();
     let judgement = gone_on.judge_rules(to_move, plan::invariant::Gate::Execute);
     gone_on.must_submit(to_move, Command::ExecutePlan { judgement });
     assert_eq!(waiting(Phase::Execute), [executed, to_move]);
 
-    let client = bench.client();
+    let client = fixture.client();
     let epoch = client.claim_phase(oldest, LONG_LEASE);
     assert_eq!(waiting(Phase::Strategize), [old, recent]);
-    // Waiting starts anew when it is given back; what a person asked for needs nobody to ask.
+    // A release restarts the waiting time. A phase that a person started once needs no second
+    // start.
     client.must_submit(oldest, Command::Release { epoch });
     assert_eq!(waiting(Phase::Strategize), [old, recent, oldest]);
     let epoch = client.claim_phase(asking, LONG_LEASE);
@@ -270,10 +271,10 @@ fn what_may_be_claimed_is_listed_longest_waiting_first(bench: &Bench) {
     assert_eq!(waiting(Phase::Strategize), [old, recent, oldest, asking]);
 }
 
-fn a_retry_is_not_due_before_its_time(bench: &Bench) {
-    let now = bench.open().now().unwrap();
+fn a_retry_is_not_due_before_its_time(fixture: &StoreFixture) {
+    let now = fixture.open().now().unwrap();
     let failed_at = |moment: Timestamp| {
-        let client = bench.client().with_decision_time(moment);
+        let client = fixture.client().with_decision_time(moment);
         let plan = client.create_queued_plan("stumble");
         let epoch = client.claim_phase(plan, LONG_LEASE);
         let (category, message) = (FailureCategory::Transient, "no network".to_owned());
@@ -289,7 +290,7 @@ fn a_retry_is_not_due_before_its_time(bench: &Bench) {
     };
     let ahead = failed_at(now.saturating_add(Span::from_seconds(3600)));
     let passed = failed_at(now.saturating_add(Span::from_seconds(-3600)));
-    let client = bench.client();
+    let client = fixture.client();
     assert_eq!(due(client.store(), Phase::Strategize), [passed]);
     let early = client.as_worker("eager");
     let answer = early.submit_for_plan(
@@ -303,8 +304,8 @@ fn a_retry_is_not_due_before_its_time(bench: &Bench) {
     early.claim_phase(passed, LONG_LEASE);
 }
 
-fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
-    let client = bench.client();
+fn actions_are_listed_by_the_bytes_of_their_names(fixture: &StoreFixture) {
+    let client = fixture.client();
     let mut names = [
         "b",
         "a-b",
@@ -325,7 +326,7 @@ fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
         });
     }
     names.sort_unstable();
-    let store = bench.open();
+    let store = fixture.open();
     let mut listed: Vec<plan::QualifiedName> = Vec::new();
     loop {
         let page = store.list_actions(listed.last(), 3).unwrap();
@@ -337,9 +338,9 @@ fn actions_are_listed_by_the_bytes_of_their_names(bench: &Bench) {
     assert_eq!(listed, names);
 }
 
-/// A caller's limit is clamped to 1 to 1000, whatever it is.
-fn odd_limits_are_harmless(bench: &Bench) {
-    let client = bench.client();
+/// Limits are clamped to the range 1 to 1000.
+fn page_limits_are_clamped(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("one");
     client.create_queued_plan("two");
     client.claim_phase(plan, EXPIRED_LEASE);
@@ -372,8 +373,8 @@ fn odd_limits_are_harmless(bench: &Bench) {
     }
 }
 
-/// How many events the first page has, once there are any: a PostgreSQL server shows them only when no
-/// older transaction on it is open, and other tests have some.
+/// Returns the number of events on the first page, once there are any. PostgreSQL shows events only
+/// when no older transaction is open, and other tests may have some.
 fn first_events(store: &dyn Store, limit: usize) -> usize {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -385,7 +386,7 @@ fn first_events(store: &dyn Store, limit: usize) -> usize {
     }
 }
 
-/// Everything a filter lets through, read in pages.
+/// Returns all plans that match a filter, read in pages.
 fn pages(store: &dyn Store, filter: &PlanFilter, limit: usize) -> Vec<PlanRow> {
     let mut rows: Vec<PlanRow> = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! G12: every transition is an event in a chain; replay yields the plan; a tail misses nothing,
-//! repeats nothing, and keeps each plan's order.
+//! G12: every transition is an event in a hash chain, replay yields the plan, and readers of the
+//! log see every event once and in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use testkit::TestClient;
 use testkit::client::LONG_LEASE;
 use testkit::dump::read_all_events;
 
-use crate::bench::Bench;
+use crate::store_fixture::StoreFixture;
 
 super::on_every_store! {
     the_events_of_a_plan_are_in_order_and_chained,
     replay_yields_the_plan_at_every_version,
     tailers_see_every_event_exactly_once_in_the_order_of_its_plan,
-    a_stored_cursor_goes_on_where_it_was,
-    the_latest_cursor_lies_behind_everything,
-    waiting_ends_when_another_handle_commits,
-    waiting_in_vain_ends_too,
+    a_stored_cursor_continues_where_it_was,
+    the_latest_cursor_is_after_every_event,
+    a_wait_ends_when_another_handle_commits,
+    a_wait_without_commits_times_out,
 }
 
-/// Far more than anything here takes: reached only by what hangs.
+/// Far more than any test needs; reached only by a hang.
 const TOO_LONG: Duration = Duration::from_secs(30);
 
-fn the_events_of_a_plan_are_in_order_and_chained(bench: &Bench) {
-    let client = bench.client();
+fn the_events_of_a_plan_are_in_order_and_chained(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_landed_plan("leave traces");
     client.create_landed_plan("another, whose events are not ours");
-    let store = bench.open();
+    let store = fixture.open();
     let events = store.read_plan_events(plan, PlanVersion(0), 1000).unwrap();
     let mut head = Digest::ZERO;
     for (version, stored) in (1..).zip(&events) {
@@ -85,10 +85,10 @@ fn the_events_of_a_plan_are_in_order_and_chained(bench: &Bench) {
     );
 }
 
-fn replay_yields_the_plan_at_every_version(bench: &Bench) {
-    let client = bench.client();
+fn replay_yields_the_plan_at_every_version(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be replayed");
-    let mut told = vec![Arc::new(client.load_plan(plan))];
+    let mut states = vec![Arc::new(client.load_plan(plan))];
     let steps: [fn(&TestClient, PlanId) -> Command; 4] = [
         |client, plan| client.start_command(plan, plan::Phase::Strategize, LONG_LEASE),
         |client, plan| Command::CompleteStrategize {
@@ -104,27 +104,27 @@ fn replay_yields_the_plan_at_every_version(bench: &Bench) {
         },
     ];
     for step in steps {
-        told.push(client.must_submit(plan, step(&client, plan)).plan.unwrap());
+        states.push(client.must_submit(plan, step(&client, plan)).plan.unwrap());
     }
-    let recorded: Vec<RecordedEvent> = read_all_events(bench.open().as_ref(), plan)
+    let recorded: Vec<RecordedEvent> = read_all_events(fixture.open().as_ref(), plan)
         .into_iter()
         .map(|stored| stored.recorded)
         .collect();
-    for then in told {
-        let until = usize::try_from(then.version.0).unwrap();
+    for state in states {
+        let until = usize::try_from(state.version.0).unwrap();
         assert_eq!(
             replay_events(&recorded[..until]).unwrap().as_ref(),
-            Some(&*then)
+            Some(&*state)
         );
     }
-    let verified = verify_store(bench.open().as_ref()).unwrap();
+    let verified = verify_store(fixture.open().as_ref()).unwrap();
     assert_eq!((verified.plans, verified.problems), (1, Vec::new()));
     assert_eq!(verified.events, recorded.len() as u64);
 }
 
-fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) {
+fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(fixture: &StoreFixture) {
     const WRITERS: usize = 8;
-    let client = bench.client();
+    let client = fixture.client();
     let shared = client.create_executed_plan("be signed by all");
     let committed = AtomicUsize::new(read_all_events(client.store(), shared).len());
     let writing = AtomicUsize::new(WRITERS);
@@ -143,14 +143,14 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
         writing.fetch_sub(1, Ordering::SeqCst);
     };
     let tail_all = || {
-        let store = bench.open();
+        let store = fixture.open();
         let (mut seen, mut cursor) = (Vec::new(), Cursor::START);
         let started = Instant::now();
         loop {
             let over = writing.load(Ordering::SeqCst) == 0;
             let page = store.read_events(&cursor, 5).unwrap();
             assert!(page.events.len() <= 5);
-            // As somebody does who goes on after a restart.
+            // As a process does after a restart.
             cursor = page.next.to_string().parse().unwrap();
             if page.events.is_empty() {
                 assert_eq!(cursor.to_string(), page.next.to_string());
@@ -165,7 +165,7 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
     };
     let (first, second) = thread::scope(|scope| {
         let tailers = [scope.spawn(tail_all), scope.spawn(tail_all)];
-        bench.race(WRITERS, |_, client| write(client));
+        fixture.race(WRITERS, |_, client| write(client));
         let [first, second] = tailers.map(|tailer| tailer.join().unwrap());
         (first, second)
     });
@@ -191,8 +191,8 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(bench: &Bench) 
     assert_eq!(first, second, "all tails are the same tail");
 }
 
-fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
-    let client = bench.client();
+fn a_stored_cursor_continues_where_it_was(fixture: &StoreFixture) {
+    let client = fixture.client();
     client.create_landed_plan("leave traces");
     client.create_landed_plan("and more");
     let total = client
@@ -203,11 +203,11 @@ fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
         .map(|row| usize::try_from(row.plan.version.0).unwrap())
         .sum();
     let all = tail(client.store(), &Cursor::START, total);
-    // The cursor of each event leads to exactly what follows it, in every later process.
+    // The cursor of each event leads to exactly the events after it, in any process.
     for (place, event) in all.iter().enumerate() {
         let stored = event.cursor.as_ref().unwrap().to_string();
         let cursor: Cursor = stored.parse().unwrap();
-        let rest = bench.open().read_events(&cursor, 1000).unwrap();
+        let rest = fixture.open().read_events(&cursor, 1000).unwrap();
         assert_eq!(rest.events, all[place + 1..], "after {stored}");
     }
     for bad in ["", "x", "1", "1.x", "-1.0", "1.2.3"] {
@@ -215,15 +215,15 @@ fn a_stored_cursor_goes_on_where_it_was(bench: &Bench) {
     }
 }
 
-fn the_latest_cursor_lies_behind_everything(bench: &Bench) {
-    let client = bench.client();
+fn the_latest_cursor_is_after_every_event(fixture: &StoreFixture) {
+    let client = fixture.client();
     let old = client.create_queued_plan("before");
     tail(client.store(), &Cursor::START, 1);
     let latest = client.store().read_latest_cursor().unwrap();
     let nothing = client.store().read_events(&latest, 10).unwrap();
     assert!(nothing.events.is_empty());
     let new = client.create_queued_plan("after");
-    let seen = tail(bench.open().as_ref(), &nothing.next, 1);
+    let seen = tail(fixture.open().as_ref(), &nothing.next, 1);
     assert_eq!(
         seen.iter()
             .map(|event| event.recorded.plan)
@@ -233,11 +233,11 @@ fn the_latest_cursor_lies_behind_everything(bench: &Bench) {
     assert_ne!(old, new);
 }
 
-fn waiting_ends_when_another_handle_commits(bench: &Bench) {
-    let client = bench.client();
+fn a_wait_ends_when_another_handle_commits(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_executed_plan("be signed");
-    let waiter = bench.open();
-    // Whatever it sets up at its first wait.
+    let waiter = fixture.open();
+    // The first wait may start a listener.
     waiter.wait_for_commit(Duration::from_millis(1)).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {
@@ -245,7 +245,7 @@ fn waiting_ends_when_another_handle_commits(bench: &Bench) {
             waiter.wait_for_commit(TOO_LONG).unwrap();
             started.elapsed()
         });
-        // More than one, since the first may have come before the wait began.
+        // More than one commit, since the first may happen before the wait begins.
         let started = Instant::now();
         while !waiting.is_finished() && started.elapsed() < TOO_LONG {
             client.must_submit(plan, testkit::samples::approve_command());
@@ -256,13 +256,13 @@ fn waiting_ends_when_another_handle_commits(bench: &Bench) {
     });
 }
 
-fn waiting_in_vain_ends_too(bench: &Bench) {
-    let store = bench
+fn a_wait_without_commits_times_out(fixture: &StoreFixture) {
+    let store = fixture
         .client()
         .store()
         .wait_for_commit(Duration::from_millis(30));
     store.unwrap();
-    let client = bench.client();
+    let client = fixture.client();
     client.create_queued_plan("before the wait began");
     let started = Instant::now();
     client
@@ -272,7 +272,7 @@ fn waiting_in_vain_ends_too(bench: &Bench) {
     assert!(started.elapsed() < TOO_LONG / 3);
 }
 
-/// So many events after a cursor, waiting for them if a store shows commits to tails a little late.
+/// Returns events after a cursor. Waits for them, because a store may show commits with a delay.
 fn tail(store: &dyn Store, after: &Cursor, wanted: usize) -> Vec<StoredEvent> {
     let (mut seen, mut cursor) = (Vec::new(), after.clone());
     let started = Instant::now();

@@ -1,40 +1,39 @@
-//! What every store must do. Each behaviour is one function, run on all of them: a difference
-//! between the stores is a failure of this suite.
+//! The behaviour every store must have. Each behaviour is one function that runs on all stores.
 
 mod actions;
+mod atomicity;
 mod changesets;
-mod fresh;
+mod fresh_reads;
 mod keys;
 mod leases;
 mod ledger;
 mod listing;
 mod log;
-mod once;
 mod projects;
 mod rules;
 mod sequences;
 mod tampering;
+mod transitions;
 mod values;
-mod whole;
 
-/// Makes a test of each behaviour for every store: `memory::…`, `sqlite::…`, `postgres::…`.
+/// Defines a test of each behaviour for every store: `memory::…`, `sqlite::…`, `postgres::…`.
 macro_rules! on_every_store {
     ($($behaviour:ident,)*) => {
         mod memory {
-            $(#[test] fn $behaviour() { super::$behaviour(&crate::bench::Bench::memory()); })*
+            $(#[test] fn $behaviour() { super::$behaviour(&crate::store_fixture::StoreFixture::memory()); })*
         }
         $crate::conformance::on_every_database! { $($behaviour,)* }
     };
 }
 
-/// The same for the stores that are databases: what is behind a memory store cannot be reached.
+/// The same for the stores with a database, which a test can modify directly.
 macro_rules! on_every_database {
     ($($behaviour:ident,)*) => {
         mod sqlite {
-            $(#[test] fn $behaviour() { super::$behaviour(&crate::bench::Bench::sqlite()); })*
+            $(#[test] fn $behaviour() { super::$behaviour(&crate::store_fixture::StoreFixture::sqlite()); })*
         }
         mod postgres {
-            $(#[test] fn $behaviour() { super::$behaviour(&crate::bench::Bench::postgres()); })*
+            $(#[test] fn $behaviour() { super::$behaviour(&crate::store_fixture::StoreFixture::postgres()); })*
         }
     };
 }

@@ -1,5 +1,4 @@
-//! Projects: one of a name, changed only while nobody relies on it, and found by the plans that use
-//! it.
+//! Tests projects: names are unique, projects in use do not change, and plans are found by project.
 
 use plan::command::{LinkedPlan, NewPlan};
 use plan::project::{Project, Resource};
@@ -9,11 +8,11 @@ use store::{CommitError, PlanFilter};
 use testkit::client::{LONG_LEASE, expect_done};
 use testkit::{TestClient, samples};
 
-use crate::bench::{Bench, commit_while};
+use crate::store_fixture::{StoreFixture, commit_while};
 
 super::on_every_store! {
-    of_sixteen_who_create_the_same_project_one_does_and_none_is_refused,
-    of_sixteen_different_projects_of_one_name_one_is_created,
+    sixteen_creators_of_the_same_project_create_it_once_without_a_refusal,
+    of_sixteen_different_projects_with_one_name_one_is_created,
     projects_are_listed_by_name_in_pages,
     a_project_is_changed_and_read_back,
     a_project_is_deleted_or_used_but_not_both,
@@ -22,8 +21,8 @@ super::on_every_store! {
     no_plan_starts_once_its_project_is_paused,
     a_project_is_not_paused_while_a_plan_of_it_starts,
     resources_linked_at_once_are_all_kept,
-    the_living_plans_of_a_project_are_counted_and_the_newest_named,
-    a_plan_that_ended_holds_no_project,
+    unfinished_plans_of_a_project_are_counted_and_the_newest_listed,
+    an_ended_plan_does_not_use_its_project,
     plans_are_listed_by_project,
     a_key_remembers_how_a_project_was_created,
 }
@@ -69,8 +68,8 @@ fn project(client: &TestClient, name: &QualifiedName) -> Option<Project> {
     client.store().read_project(name).unwrap()
 }
 
-fn of_sixteen_who_create_the_same_project_one_does_and_none_is_refused(bench: &Bench) {
-    let answers = bench.race(16, |_, client| {
+fn sixteen_creators_of_the_same_project_create_it_once_without_a_refusal(fixture: &StoreFixture) {
+    let answers = fixture.race(16, |_, client| {
         client.submit(creates(&shop(), &[samples::git_resource("code")]))
     });
     let outcomes: Vec<ReceiptOutcome> = answers
@@ -79,11 +78,11 @@ fn of_sixteen_who_create_the_same_project_one_does_and_none_is_refused(bench: &B
         .collect();
     let created = outcomes.iter().filter(|one| **one == ReceiptOutcome::Done);
     assert_eq!(created.count(), 1, "{outcomes:?}");
-    assert_eq!(bench.open().list_projects(None, 100).unwrap().len(), 1);
+    assert_eq!(fixture.open().list_projects(None, 100).unwrap().len(), 1);
 }
 
-fn of_sixteen_different_projects_of_one_name_one_is_created(bench: &Bench) {
-    let answers = bench.race(16, |number, client| {
+fn of_sixteen_different_projects_with_one_name_one_is_created(fixture: &StoreFixture) {
+    let answers = fixture.race(16, |number, client| {
         client.submit(creates(
             &shop(),
             &[samples::git_resource(&format!("from-{number}"))],
@@ -99,13 +98,13 @@ fn of_sixteen_different_projects_of_one_name_one_is_created(bench: &Bench) {
             "{answer:?}"
         );
     }
-    let stored = project(&bench.client(), &shop()).unwrap();
+    let stored = project(&fixture.client(), &shop()).unwrap();
     let expected = vec![samples::git_resource(&format!("from-{winner}"))];
     assert_eq!(stored.resources, expected);
 }
 
-fn projects_are_listed_by_name_in_pages(bench: &Bench) {
-    let client = bench.client();
+fn projects_are_listed_by_name_in_pages(fixture: &StoreFixture) {
+    let client = fixture.client();
     assert_eq!(client.store().list_projects(None, 10).unwrap(), Vec::new());
     assert_eq!(project(&client, &shop()), None);
     let names = ["acme/b", "acme/a", "local/z", "zoo/a", "b"].map(samples::parse_name);
@@ -125,8 +124,8 @@ fn projects_are_listed_by_name_in_pages(bench: &Bench) {
     assert_eq!(listed, sorted);
 }
 
-fn a_project_is_changed_and_read_back(bench: &Bench) {
-    let client = bench.client();
+fn a_project_is_changed_and_read_back(fixture: &StoreFixture) {
+    let client = fixture.client();
     add_project(&client, &shop());
     let submit = |command| expect_done(client.submit(command));
     let docs = samples::git_resource("docs");
@@ -150,7 +149,7 @@ fn a_project_is_changed_and_read_back(bench: &Bench) {
         force: false,
     });
     submit(Command::PauseProject(shop()));
-    let stored = project(&bench.client(), &shop()).unwrap();
+    let stored = project(&fixture.client(), &shop()).unwrap();
     assert_eq!(stored.resources, [moved]);
     assert!(stored.paused.is_some());
     submit(Command::ResumeProject(shop()));
@@ -160,14 +159,13 @@ fn a_project_is_changed_and_read_back(bench: &Bench) {
     add_project(&client, &shop());
 }
 
-/// Whoever comes first: a use that was answered keeps the project, a delete that was answered
-/// refuses the use.
-fn a_project_is_deleted_or_used_but_not_both(bench: &Bench) {
-    let client = bench.client();
+/// In any order: a committed use keeps the project, a committed delete refuses the use.
+fn a_project_is_deleted_or_used_but_not_both(fixture: &StoreFixture) {
+    let client = fixture.client();
     for round in 0..12 {
         let name = samples::parse_name(&format!("shop-{round}"));
         add_project(&client, &name);
-        let answers = bench.race(8, |number, client| {
+        let answers = fixture.race(8, |number, client| {
             if number == 3 {
                 client.submit(deletes(&name, false))
             } else {
@@ -194,19 +192,19 @@ fn a_project_is_deleted_or_used_but_not_both(bench: &Bench) {
     }
 }
 
-fn a_project_is_not_deleted_while_it_is_being_used(bench: &Bench) {
-    let client = bench.client();
+fn a_project_is_not_deleted_while_it_is_being_used(fixture: &StoreFixture) {
+    let client = fixture.client();
     add_project(&client, &shop());
     let submission = client.build_submission(None, Command::Use(uses(&client, &[&shop()])));
-    let other = bench.client();
+    let other = fixture.client();
     let delete = move || {
-        let told = other.submit(deletes(&shop(), false));
+        let answer = other.submit(deletes(&shop(), false));
         assert!(
             matches!(
-                told,
+                answer,
                 Err(CommitError::Refused(Refusal::ProjectInUse { count: 1, .. }))
             ),
-            "{told:?}"
+            "{answer:?}"
         );
     };
     let (answer, in_time) = commit_while(&client, submission, delete);
@@ -215,8 +213,8 @@ fn a_project_is_not_deleted_while_it_is_being_used(bench: &Bench) {
     assert!(project(&client, &shop()).is_some());
 }
 
-fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(bench: &Bench) {
-    let client = bench.client();
+fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(fixture: &StoreFixture) {
+    let client = fixture.client();
     let name = samples::parse_name(samples::PROJECT_NAME);
     expect_done(client.submit(creates(&name, &samples::sample_project().resources)));
     let landed = client.create_landed_plan("done");
@@ -226,15 +224,15 @@ fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(bench: &Bench) {
         result: samples::result_content("undo"),
     });
     let submission = client.build_submission(Some(landed), undo);
-    let (other, deleted) = (bench.client(), name.clone());
+    let (other, deleted) = (fixture.client(), name.clone());
     let delete = move || {
-        let told = other.submit(deletes(&deleted, false));
+        let answer = other.submit(deletes(&deleted, false));
         assert!(
             matches!(
-                told,
+                answer,
                 Err(CommitError::Refused(Refusal::ProjectInUse { count: 1, .. }))
             ),
-            "{told:?}"
+            "{answer:?}"
         );
     };
     let (answer, in_time) = commit_while(&client, submission, delete);
@@ -242,8 +240,8 @@ fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(bench: &Bench) {
     assert!(!in_time, "it did not wait");
 }
 
-fn no_plan_starts_once_its_project_is_paused(bench: &Bench) {
-    let client = bench.client();
+fn no_plan_starts_once_its_project_is_paused(fixture: &StoreFixture) {
+    let client = fixture.client();
     add_project(&client, &shop());
     for phase in [Phase::Strategize, Phase::Execute] {
         let plan = add_plan(&client, &shop());
@@ -255,37 +253,37 @@ fn no_plan_starts_once_its_project_is_paused(bench: &Bench) {
             client.must_submit(plan, Command::ExecutePlan { judgement });
         }
         expect_done(client.submit(Command::PauseProject(shop())));
-        let told = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
-        let Err(CommitError::Refused(Refusal::ProjectPaused { project, .. })) = told else {
-            panic!("{told:?}");
+        let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
+        let Err(CommitError::Refused(Refusal::ProjectPaused { project, .. })) = answer else {
+            panic!("{answer:?}");
         };
         assert_eq!(project, shop());
         expect_done(client.submit(Command::ResumeProject(shop())));
         client.claim_phase(plan, LONG_LEASE);
         expect_done(client.submit(deletes(&shop(), true)));
-        let told = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
+        let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         assert!(
-            matches!(told, Err(CommitError::Refused(Refusal::Held { .. }))),
-            "{told:?}"
+            matches!(answer, Err(CommitError::Refused(Refusal::Held { .. }))),
+            "{answer:?}"
         );
         let epoch = client.load_plan(plan).epoch;
         client.must_submit(plan, Command::Release { epoch });
-        let told = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
+        let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         assert!(
-            matches!(told, Err(CommitError::Refused(Refusal::NoSuchProject(_)))),
-            "{told:?}"
+            matches!(answer, Err(CommitError::Refused(Refusal::NoSuchProject(_)))),
+            "{answer:?}"
         );
         add_project(&client, &shop());
     }
 }
 
-fn a_project_is_not_paused_while_a_plan_of_it_starts(bench: &Bench) {
-    let client = bench.client();
+fn a_project_is_not_paused_while_a_plan_of_it_starts(fixture: &StoreFixture) {
+    let client = fixture.client();
     add_project(&client, &shop());
     let plan = add_plan(&client, &shop());
     let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
     let submission = client.build_submission(Some(plan), start);
-    let other = bench.client();
+    let other = fixture.client();
     let pause = move || drop(expect_done(other.submit(Command::PauseProject(shop()))));
     let (answer, in_time) = commit_while(&client, submission, pause);
     expect_done(answer);
@@ -293,20 +291,20 @@ fn a_project_is_not_paused_while_a_plan_of_it_starts(bench: &Bench) {
     assert!(project(&client, &shop()).unwrap().paused.is_some());
 }
 
-fn resources_linked_at_once_are_all_kept(bench: &Bench) {
-    add_project(&bench.client(), &shop());
-    bench.race(16, |number, client| {
+fn resources_linked_at_once_are_all_kept(fixture: &StoreFixture) {
+    add_project(&fixture.client(), &shop());
+    fixture.race(16, |number, client| {
         expect_done(client.submit(Command::LinkResource {
             project: shop(),
             resource: samples::git_resource(&format!("part-{number}")),
         }));
     });
-    let stored = project(&bench.client(), &shop()).unwrap();
+    let stored = project(&fixture.client(), &shop()).unwrap();
     assert_eq!(stored.resources.len(), 17);
 }
 
-fn the_living_plans_of_a_project_are_counted_and_the_newest_named(bench: &Bench) {
-    let client = bench.client();
+fn unfinished_plans_of_a_project_are_counted_and_the_newest_listed(fixture: &StoreFixture) {
+    let client = fixture.client();
     let other = samples::parse_name("other");
     add_project(&client, &shop());
     add_project(&client, &other);
@@ -324,22 +322,22 @@ fn the_living_plans_of_a_project_are_counted_and_the_newest_named(bench: &Bench)
             force: false,
         },
     ] {
-        let told = client.submit(command);
+        let answer = client.submit(command);
         let Err(CommitError::Refused(Refusal::ProjectInUse {
             count,
             plans: named,
             ..
-        })) = told
+        })) = answer
         else {
-            panic!("{told:?}");
+            panic!("{answer:?}");
         };
         assert_eq!((count, named.as_slice()), (7, &plans[..5]));
     }
     expect_done(client.submit(deletes(&shop(), true)));
 }
 
-fn a_plan_that_ended_holds_no_project(bench: &Bench) {
-    let client = bench.client();
+fn an_ended_plan_does_not_use_its_project(fixture: &StoreFixture) {
+    let client = fixture.client();
     let name = samples::parse_name(samples::PROJECT_NAME);
     expect_done(client.submit(creates(&name, &samples::sample_project().resources)));
     client.create_landed_plan("done");
@@ -348,13 +346,13 @@ fn a_plan_that_ended_holds_no_project(bench: &Bench) {
     cancel(&client, cancelled);
     expect_done(client.submit(deletes(&name, false)));
     assert_eq!(
-        verify_store(bench.open().as_ref()).unwrap().problems,
+        verify_store(fixture.open().as_ref()).unwrap().problems,
         Vec::<String>::new()
     );
 }
 
-fn plans_are_listed_by_project(bench: &Bench) {
-    let client = bench.client();
+fn plans_are_listed_by_project(fixture: &StoreFixture) {
+    let client = fixture.client();
     let other = samples::parse_name("acme/shop");
     add_project(&client, &shop());
     add_project(&client, &other);
@@ -418,8 +416,8 @@ fn plans_are_listed_by_project(bench: &Bench) {
     }
 }
 
-fn a_key_remembers_how_a_project_was_created(bench: &Bench) {
-    let client = bench.client();
+fn a_key_remembers_how_a_project_was_created(fixture: &StoreFixture) {
+    let client = fixture.client();
     let create = || creates(&shop(), &[samples::git_resource("code")]);
     let first = client.submit_with_key("k", "code", None, create()).unwrap();
     expect_done(client.submit(deletes(&shop(), false)));
@@ -427,7 +425,7 @@ fn a_key_remembers_how_a_project_was_created(bench: &Bench) {
     assert!(again.is_repeat);
     assert_eq!(again.receipt, first.receipt);
     assert_eq!(project(&client, &shop()), None);
-    // An answer that changed nothing is remembered, too.
+    // A receipt without changes is stored, too.
     add_project(&client, &shop());
     let same = client.submit_with_key("l", "code", None, create()).unwrap();
     assert_eq!(same.receipt.outcome, ReceiptOutcome::AlreadyDone);

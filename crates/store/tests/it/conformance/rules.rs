@@ -1,4 +1,4 @@
-//! Rules: each change of a scope is a revision, and no gate opens on rules that are no longer those.
+//! Tests rules: each change of a scope is a revision, and no gate opens on outdated rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,19 +9,19 @@ use store::CommitError;
 use testkit::client::{LONG_LEASE, expect_done};
 use testkit::samples;
 
-use crate::bench::{Bench, commit_while};
+use crate::store_fixture::{StoreFixture, commit_while};
 
 super::on_every_store! {
     every_change_of_a_scope_is_a_revision,
-    a_scope_that_lost_its_rules_keeps_its_revision,
+    a_scope_without_rules_keeps_its_revision,
     the_rules_of_a_plan_are_those_of_its_scopes,
-    of_sixteen_rules_of_one_name_one_is_added,
-    parallel_changes_of_a_scope_are_counted_each,
+    of_sixteen_rules_with_one_name_one_is_added,
+    parallel_changes_of_a_scope_each_get_a_revision,
     a_judgement_made_stale_by_a_change_is_refused,
     no_gate_opens_after_a_rule_that_forbids_it_was_added,
-    rules_that_were_read_are_held_to_the_commit,
+    rules_that_were_read_are_locked_until_the_commit,
     evidence_is_that_of_the_current_entry,
-    evidence_of_one_subject_stands_beside_that_of_another,
+    evidence_is_stored_per_subject,
 }
 
 fn add(scope: &RuleScope, name: &str, holds: &str) -> Command {
@@ -38,8 +38,8 @@ fn remove(scope: &RuleScope, name: &str) -> Command {
     }
 }
 
-fn every_change_of_a_scope_is_a_revision(bench: &Bench) {
-    let client = bench.client();
+fn every_change_of_a_scope_is_a_revision(fixture: &StoreFixture) {
+    let client = fixture.client();
     let action = client.add_action(samples::reusable_action("tidy"));
     let plan = client.create_queued_plan("be ruled");
     for scope in [
@@ -47,7 +47,7 @@ fn every_change_of_a_scope_is_a_revision(bench: &Bench) {
         RuleScope::Action(action),
         RuleScope::Plan(plan),
     ] {
-        let store = bench.open();
+        let store = fixture.open();
         let revision = || {
             store
                 .read_rules(std::slice::from_ref(&scope))
@@ -79,18 +79,18 @@ fn every_change_of_a_scope_is_a_revision(bench: &Bench) {
             .into();
         assert_eq!(wordings, [(4, "false".to_owned()), (2, "true".to_owned())]);
     }
-    let all = bench.open().read_rules(&[]).unwrap();
+    let all = fixture.open().read_rules(&[]).unwrap();
     assert_eq!((all.rules.len(), all.revisions.len()), (6, 3));
 }
 
-/// Or a judgement made before would count as one made after.
-fn a_scope_that_lost_its_rules_keeps_its_revision(bench: &Bench) {
-    let client = bench.client();
+/// Otherwise an earlier judgement would count as current.
+fn a_scope_without_rules_keeps_its_revision(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("judged on an empty book");
     let before = client.start_command(plan, Phase::Strategize, LONG_LEASE);
     expect_done(client.submit(add(&RuleScope::Global, "one", "false")));
     expect_done(client.submit(remove(&RuleScope::Global, "one")));
-    let book = bench.open().read_rules(&[RuleScope::Global]).unwrap();
+    let book = fixture.open().read_rules(&[RuleScope::Global]).unwrap();
     assert_eq!(
         (book.rules.len(), book.revision(&RuleScope::Global)),
         (0, 2)
@@ -106,8 +106,8 @@ fn a_scope_that_lost_its_rules_keeps_its_revision(bench: &Bench) {
     client.claim_phase(plan, LONG_LEASE);
 }
 
-fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
-    let client = bench.client();
+fn the_rules_of_a_plan_are_those_of_its_scopes(fixture: &StoreFixture) {
+    let client = fixture.client();
     let hard = RuleDraft {
         non_overridable: true,
         ..samples::rule_draft("hard", "global", &Gate::ALL)
@@ -142,7 +142,7 @@ fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
         ),
         "{overruled:?}"
     );
-    let snapshot = bench.open().read_snapshot(plan).unwrap().unwrap();
+    let snapshot = fixture.open().read_snapshot(plan).unwrap().unwrap();
     let effective: Vec<(&str, String)> = snapshot
         .rules
         .effective_rules()
@@ -158,11 +158,11 @@ fn the_rules_of_a_plan_are_those_of_its_scopes(bench: &Bench) {
     assert_eq!(snapshot.action.unwrap().name(), &action);
 }
 
-fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
-    let client = bench.client();
+fn of_sixteen_rules_with_one_name_one_is_added(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be ruled");
     for scope in [RuleScope::Global, RuleScope::Plan(plan)] {
-        let answers = bench.race(16, |_, client| client.submit(add(&scope, "one", "true")));
+        let answers = fixture.race(16, |_, client| client.submit(add(&scope, "one", "true")));
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
         for answer in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             assert!(
@@ -170,7 +170,7 @@ fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
                 "{answer:?}"
             );
         }
-        let book = bench
+        let book = fixture
             .open()
             .read_rules(std::slice::from_ref(&scope))
             .unwrap();
@@ -178,12 +178,12 @@ fn of_sixteen_rules_of_one_name_one_is_added(bench: &Bench) {
     }
 }
 
-fn parallel_changes_of_a_scope_are_counted_each(bench: &Bench) {
+fn parallel_changes_of_a_scope_each_get_a_revision(fixture: &StoreFixture) {
     let names: Vec<String> = (0..8).map(|number| format!("rule-{number}")).collect();
-    bench.race(8, |number, client| {
+    fixture.race(8, |number, client| {
         expect_done(client.submit(add(&RuleScope::Global, &names[number], "true")));
     });
-    let book = bench.open().read_rules(&[RuleScope::Global]).unwrap();
+    let book = fixture.open().read_rules(&[RuleScope::Global]).unwrap();
     assert_eq!(
         (book.rules.len(), book.revision(&RuleScope::Global)),
         (8, 8)
@@ -193,8 +193,8 @@ fn parallel_changes_of_a_scope_are_counted_each(bench: &Bench) {
     assert_eq!(revisions, (1..=8).collect::<Vec<_>>());
 }
 
-fn a_judgement_made_stale_by_a_change_is_refused(bench: &Bench) {
-    let client = bench.client();
+fn a_judgement_made_stale_by_a_change_is_refused(fixture: &StoreFixture) {
+    let client = fixture.client();
     let action = client.add_action(samples::reusable_action("tidy"));
     let plan = client.add_plan(samples::plan_of_action(
         client.ids().next_plan_id(),
@@ -206,7 +206,7 @@ fn a_judgement_made_stale_by_a_change_is_refused(bench: &Bench) {
         RuleScope::Plan(plan),
     ] {
         let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
-        expect_done(bench.client().submit(add(&scope, "late", "true")));
+        expect_done(fixture.client().submit(add(&scope, "late", "true")));
         let before = client.store().read_plan(plan).unwrap();
         let answer = client.submit_for_plan(plan, start);
         let Err(CommitError::Refused(Refusal::JudgementStale { gate })) = answer else {
@@ -218,13 +218,13 @@ fn a_judgement_made_stale_by_a_change_is_refused(bench: &Bench) {
     client.claim_phase(plan, LONG_LEASE);
 }
 
-fn no_gate_opens_after_a_rule_that_forbids_it_was_added(bench: &Bench) {
-    let client = bench.client();
+fn no_gate_opens_after_a_rule_that_forbids_it_was_added(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plans: Vec<_> = (0..8)
         .map(|_| client.create_queued_plan("race a rule"))
         .collect();
     let added = AtomicBool::new(false);
-    bench.race(plans.len() + 1, |number, client| {
+    fixture.race(plans.len() + 1, |number, client| {
         if number == plans.len() {
             expect_done(client.submit(add(&RuleScope::Global, "never", "false")));
             added.store(true, Ordering::SeqCst);
@@ -251,10 +251,10 @@ fn no_gate_opens_after_a_rule_that_forbids_it_was_added(bench: &Bench) {
     });
 }
 
-/// While a decision is being made, nobody changes the rules it was made on; or if somebody could,
-/// it is made again. Also when the scope has no row yet that could be locked.
-fn rules_that_were_read_are_held_to_the_commit(bench: &Bench) {
-    let client = bench.client();
+/// Nobody changes the rules while a decision that read them runs. If the store cannot prevent that,
+/// it decides again. This includes a scope without a row that could be locked.
+fn rules_that_were_read_are_locked_until_the_commit(fixture: &StoreFixture) {
+    let client = fixture.client();
     let action = client.add_action(samples::reusable_action("tidy"));
     let plan = client.add_plan(samples::plan_of_action(
         client.ids().next_plan_id(),
@@ -265,7 +265,7 @@ fn rules_that_were_read_are_held_to_the_commit(bench: &Bench) {
         RuleScope::Action(action),
         RuleScope::Plan(plan),
     ] {
-        let (other, rule) = (bench.client(), add(&scope, "meanwhile", "false"));
+        let (other, rule) = (fixture.client(), add(&scope, "meanwhile", "false"));
         let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
         let submission = client.build_submission(Some(plan), start);
         let (answer, changed) = commit_while(&client, submission, move || {
@@ -287,14 +287,21 @@ fn rules_that_were_read_are_held_to_the_commit(bench: &Bench) {
     }
 }
 
-fn evidence_is_that_of_the_current_entry(bench: &Bench) {
-    let client = bench.client();
+fn evidence_is_that_of_the_current_entry(fixture: &StoreFixture) {
+    let client = fixture.client();
     client.add_rule(
         RuleScope::Global,
         samples::rule_draft("tests-pass", "true", &[Gate::Result]),
     );
     let plan = client.create_executed_plan("be judged");
-    let evidence = || bench.open().read_snapshot(plan).unwrap().unwrap().evidence;
+    let evidence = || {
+        fixture
+            .open()
+            .read_snapshot(plan)
+            .unwrap()
+            .unwrap()
+            .evidence
+    };
     let [first] = &evidence()[..] else {
         panic!("{:?}", evidence());
     };
@@ -324,15 +331,22 @@ fn evidence_is_that_of_the_current_entry(bench: &Bench) {
     );
 }
 
-/// What a rule says of a merged result takes nothing away from what it said of the result.
-fn evidence_of_one_subject_stands_beside_that_of_another(bench: &Bench) {
-    let client = bench.client();
+/// Evidence for a merged result does not replace evidence for the result itself.
+fn evidence_is_stored_per_subject(fixture: &StoreFixture) {
+    let client = fixture.client();
     client.add_rule(
         RuleScope::Global,
         samples::rule_draft("tests-pass", "true", &[Gate::Result]),
     );
     let plan = client.create_executed_plan("be judged twice");
-    let evidence = || bench.open().read_snapshot(plan).unwrap().unwrap().evidence;
+    let evidence = || {
+        fixture
+            .open()
+            .read_snapshot(plan)
+            .unwrap()
+            .unwrap()
+            .evidence
+    };
     let [of_the_result] = &evidence()[..] else {
         panic!("{:?}", evidence());
     };
@@ -347,7 +361,7 @@ fn evidence_of_one_subject_stands_beside_that_of_another(bench: &Bench) {
     let both = evidence();
     assert_eq!(both.len(), 2, "{both:?}");
     assert!(both.contains(of_the_result), "{both:?}");
-    // Said again, it is the same.
+    // Storing it again changes nothing.
     keep();
     assert_eq!(evidence().len(), 2);
 }

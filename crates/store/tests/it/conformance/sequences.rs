@@ -1,7 +1,7 @@
-//! G4: the stores are the same store. Random commands, with faults and repetitions among them, get
-//! the same answers everywhere and leave the same rows, down to the hashes of the events.
+//! G4: all stores behave the same. Random commands, with faults and repeats, get the same answers
+//! and leave the same rows, including event hashes.
 //!
-//! What time it is comes from the test, so that even timestamps agree.
+//! The test controls the time, so that timestamps are equal too.
 
 use plan::changeset::{Node, PathOperation};
 use plan::command::{ChangesetSelector, LinkedPlan, NewPlan, ReclaimGrounds};
@@ -22,34 +22,38 @@ use store::{CommitError, CommitOutcome};
 use testkit::client::LONG_LEASE;
 use testkit::{StoreDump, TestClient, samples};
 
-use crate::bench::{Bench, due};
+use crate::store_fixture::{StoreFixture, due};
 
 const STEPS: usize = 200;
-/// Past in every store, so that what waits is due and what ran out is expired.
-const BEGINNING: Timestamp = Timestamp(1_600_000_000_000_000);
+/// In the past for every store, so that waiting plans are due and leases have expired.
+const START_TIME: Timestamp = Timestamp(1_600_000_000_000_000);
 
 mod memory {
     use super::*;
 
-    /// What the others are compared with must be right in itself.
+    /// The store that others are compared with must itself be correct.
     #[test]
-    fn random_commands_leave_a_sound_store() {
-        check(8, |steps| run(steps, &[&Bench::memory()]));
+    fn random_commands_leave_a_consistent_store() {
+        check(8, |steps| run(steps, &[&StoreFixture::memory()]));
     }
 }
 
 #[test]
-fn all_stores_answer_alike_and_hold_the_same_rows() {
+fn all_stores_return_the_same_answers_and_rows() {
     check(3, |steps| {
         run(
             steps,
-            &[&Bench::memory(), &Bench::sqlite(), &Bench::postgres()],
+            &[
+                &StoreFixture::memory(),
+                &StoreFixture::sqlite(),
+                &StoreFixture::postgres(),
+            ],
         );
     });
 }
 
-/// Runs this on random steps, the same in every run.
-fn check(cases: u32, run: impl Fn(&[Step])) {
+/// Runs a function on random steps, the same in every run.
+fn check(cases: u32, run: impl Fn(&[RandomStep])) {
     let config = Config {
         cases,
         max_shrink_iters: 60,
@@ -67,22 +71,22 @@ fn check(cases: u32, run: impl Fn(&[Step])) {
     }
 }
 
-/// One submission, as far as it can be said before it is known how things stand.
+/// One submission, before the state of the store is known.
 #[derive(Debug, Clone)]
-struct Step {
-    act: Act,
-    /// Which of the plans there are.
+struct RandomStep {
+    act: RandomAct,
+    /// An index into the existing plans.
     plan: usize,
     by_person: bool,
     key: Option<u8>,
     fault: Option<FaultPoint>,
-    /// Through a handle that was opened for it.
+    /// Uses a handle opened for this step.
     reopened: bool,
 }
 
 #[derive(Debug, Clone)]
-enum Act {
-    /// What takes a plan one step further.
+enum RandomAct {
+    /// The command that advances a plan by one step.
     Forward,
     /// The last submission with a key, once more.
     Again,
@@ -93,13 +97,13 @@ enum Act {
     Project(u8, ProjectChoice),
     Use(Option<u8>, Option<u8>, Profile),
     Start(Phase, bool),
-    Open(u8, Authority),
-    Record(IntoChoice, u8, PathOperation, Authority),
+    Open(u8, EpochChoice),
+    Record(SelectorChoice, u8, PathOperation, EpochChoice),
     Seal(u8),
-    Renew(Authority, bool),
-    Release(Authority),
+    Renew(EpochChoice, bool),
+    Release(EpochChoice),
     Reclaim(bool),
-    Fail(FailureCategory, Authority),
+    Fail(FailureCategory, EpochChoice),
     Ask(bool),
     Answer,
     ExpireQuestion,
@@ -108,8 +112,8 @@ enum Act {
     Revert,
     Waive(u8),
     Approve,
-    Withdraw(Authority),
-    Constrain(Authority),
+    Withdraw(EpochChoice),
+    Constrain(EpochChoice),
     Cancel,
     Undo,
 }
@@ -142,19 +146,19 @@ enum RuleChoice {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum IntoChoice {
+enum SelectorChoice {
     Node(u8),
     OnlyOpen,
     Some(u8),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Authority {
+enum EpochChoice {
     Current,
     Former,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = RandomStep> {
     let faults = [
         FaultPoint::Decided,
         FaultPoint::BeforeCommit,
@@ -168,7 +172,7 @@ fn step() -> impl Strategy<Value = Step> {
         prop::option::weighted(0.1, select(faults.to_vec())),
         prop::bool::weighted(0.05),
     )
-        .prop_map(|(act, plan, by_person, key, fault, reopened)| Step {
+        .prop_map(|(act, plan, by_person, key, fault, reopened)| RandomStep {
             act,
             plan,
             by_person,
@@ -178,7 +182,7 @@ fn step() -> impl Strategy<Value = Step> {
         })
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = RandomAct> {
     let few = 0..3_u8;
     let scope = prop_oneof![
         Just(ScopeChoice::Global),
@@ -192,11 +196,11 @@ fn act() -> impl Strategy<Value = Act> {
         RuleChoice::FailsForSure,
         RuleChoice::Advises,
     ]);
-    let authority = prop_oneof![4 => Just(Authority::Current), 1 => Just(Authority::Former)];
+    let authority = prop_oneof![4 => Just(EpochChoice::Current), 1 => Just(EpochChoice::Former)];
     let into = prop_oneof![
-        few.clone().prop_map(IntoChoice::Node),
-        Just(IntoChoice::OnlyOpen),
-        few.clone().prop_map(IntoChoice::Some),
+        few.clone().prop_map(SelectorChoice::Node),
+        Just(SelectorChoice::OnlyOpen),
+        few.clone().prop_map(SelectorChoice::Some),
     ];
     let project = select(vec![
         ProjectChoice::Create,
@@ -216,48 +220,48 @@ fn act() -> impl Strategy<Value = Act> {
         PathOperation::Rename,
     ]);
     let making = prop_oneof![
-        few.clone().prop_map(Act::CreateAction),
-        few.clone().prop_map(Act::ArchiveAction),
-        (scope.clone(), few.clone(), rule).prop_map(|(s, n, r)| Act::AddRule(s, n, r)),
-        (scope, few.clone()).prop_map(|(s, n)| Act::RemoveRule(s, n)),
-        (few.clone(), project).prop_map(|(n, p)| Act::Project(n, p)),
+        few.clone().prop_map(RandomAct::CreateAction),
+        few.clone().prop_map(RandomAct::ArchiveAction),
+        (scope.clone(), few.clone(), rule).prop_map(|(s, n, r)| RandomAct::AddRule(s, n, r)),
+        (scope, few.clone()).prop_map(|(s, n)| RandomAct::RemoveRule(s, n)),
+        (few.clone(), project).prop_map(|(n, p)| RandomAct::Project(n, p)),
         (
             prop::option::of(few.clone()),
             prop::option::of(few.clone()),
             select(Profile::ALL.to_vec())
         )
-            .prop_map(|(action, project, profile)| Act::Use(action, project, profile)),
+            .prop_map(|(action, project, profile)| RandomAct::Use(action, project, profile)),
     ];
     let changing = prop_oneof![
-        (few.clone(), authority.clone()).prop_map(|(n, a)| Act::Open(n, a)),
+        (few.clone(), authority.clone()).prop_map(|(n, a)| RandomAct::Open(n, a)),
         (into, few.clone(), operation, authority.clone())
-            .prop_map(|(i, p, o, a)| Act::Record(i, p, o, a)),
-        few.clone().prop_map(Act::Seal),
+            .prop_map(|(i, p, o, a)| RandomAct::Record(i, p, o, a)),
+        few.clone().prop_map(RandomAct::Seal),
     ];
     let phase = select(vec![Phase::Strategize, Phase::Execute, Phase::Apply]);
     let moving = prop_oneof![
-        (phase, any::<bool>()).prop_map(|(phase, over)| Act::Start(phase, over)),
-        (authority.clone(), any::<bool>()).prop_map(|(a, over)| Act::Renew(a, over)),
-        authority.clone().prop_map(Act::Release),
-        any::<bool>().prop_map(Act::Reclaim),
+        (phase, any::<bool>()).prop_map(|(phase, over)| RandomAct::Start(phase, over)),
+        (authority.clone(), any::<bool>()).prop_map(|(a, over)| RandomAct::Renew(a, over)),
+        authority.clone().prop_map(RandomAct::Release),
+        any::<bool>().prop_map(RandomAct::Reclaim),
         (select(FailureCategory::ALL.to_vec()), authority.clone())
-            .prop_map(|(c, a)| Act::Fail(c, a)),
-        any::<bool>().prop_map(Act::Ask),
-        Just(Act::Answer),
-        Just(Act::ExpireQuestion),
-        Just(Act::Retry),
-        Just(Act::Revise),
-        Just(Act::Revert),
-        few.prop_map(Act::Waive),
-        Just(Act::Approve),
-        authority.clone().prop_map(Act::Withdraw),
-        authority.prop_map(Act::Constrain),
-        Just(Act::Cancel),
-        Just(Act::Undo),
+            .prop_map(|(c, a)| RandomAct::Fail(c, a)),
+        any::<bool>().prop_map(RandomAct::Ask),
+        Just(RandomAct::Answer),
+        Just(RandomAct::ExpireQuestion),
+        Just(RandomAct::Retry),
+        Just(RandomAct::Revise),
+        Just(RandomAct::Revert),
+        few.prop_map(RandomAct::Waive),
+        Just(RandomAct::Approve),
+        authority.clone().prop_map(RandomAct::Withdraw),
+        authority.prop_map(RandomAct::Constrain),
+        Just(RandomAct::Cancel),
+        Just(RandomAct::Undo),
     ];
     prop_oneof![
-        10 => Just(Act::Forward),
-        1 => Just(Act::Again),
+        10 => Just(RandomAct::Forward),
+        1 => Just(RandomAct::Again),
         3 => making,
         3 => changing,
         4 => moving,
@@ -265,23 +269,25 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 /// A command as it was submitted under a key.
-type Keyed = (u8, String, Option<PlanId>, Command);
+type KeyedCommand = (u8, String, Option<PlanId>, Command);
 
-/// Does the steps in all of these stores, comparing every answer and in the end everything.
-fn run(steps: &[Step], benches: &[&Bench]) {
-    let mut clients: Vec<TestClient> = benches.iter().map(|bench| bench.client()).collect();
+/// Applies the steps to all stores and compares every answer and the final content.
+fn run(steps: &[RandomStep], fixtures: &[&StoreFixture]) {
+    let mut clients: Vec<TestClient> = fixtures.iter().map(|fixture| fixture.client()).collect();
     let mut plans: Vec<PlanId> = Vec::new();
-    let mut last_keyed: Option<Keyed> = None;
+    let mut last_keyed: Option<KeyedCommand> = None;
     for (number, step) in steps.iter().enumerate() {
         if step.reopened {
-            clients = benches.iter().map(|bench| bench.client()).collect();
+            clients = fixtures.iter().map(|fixture| fixture.client()).collect();
         }
-        let said = format!("{:?} {}", step.act, step.plan);
-        let (key, said, plan, command) = match (&step.act, last_keyed.clone()) {
-            (Act::Again, None) => continue,
-            (Act::Again, Some((key, said, plan, command))) => (Some(key), said, plan, command),
+        let arguments = format!("{:?} {}", step.act, step.plan);
+        let (key, arguments, plan, command) = match (&step.act, last_keyed.clone()) {
+            (RandomAct::Again, None) => continue,
+            (RandomAct::Again, Some((key, arguments, plan, command))) => {
+                (Some(key), arguments, plan, command)
+            }
             (act, _) => {
-                // The latest few, so that each gets somewhere.
+                // The latest few, so that each makes progress.
                 let plan = plans
                     .iter()
                     .rev()
@@ -290,37 +296,39 @@ fn run(steps: &[Step], benches: &[&Bench]) {
                 let Some((plan, command)) = command(act, plan, &clients[0]) else {
                     continue;
                 };
-                (step.key, said, plan, command)
+                (step.key, arguments, plan, command)
             }
         };
         if let Some(key) = key {
-            last_keyed = Some((key, said.clone(), plan, command.clone()));
+            last_keyed = Some((key, arguments.clone(), plan, command.clone()));
         }
-        let moment = BEGINNING.saturating_add(Span::from_seconds(i64::try_from(number).unwrap()));
-        let answers: Vec<Answer> = std::iter::zip(benches, &clients)
-            .map(|(bench, client)| {
+        let moment = START_TIME.saturating_add(Span::from_seconds(i64::try_from(number).unwrap()));
+        let answers: Vec<ComparableAnswer> = std::iter::zip(fixtures, &clients)
+            .map(|(fixture, client)| {
                 let client = match step.by_person {
                     true => client.as_person("ada"),
                     false => client.as_worker("robot"),
                 };
                 let client = client.with_decision_time(moment);
-                step.fault.iter().for_each(|point| bench.faults.arm(*point));
+                step.fault
+                    .iter()
+                    .for_each(|point| fixture.faults.arm(*point));
                 let answer = match key {
                     Some(key) => {
-                        client.submit_with_key(&key.to_string(), &said, plan, command.clone())
+                        client.submit_with_key(&key.to_string(), &arguments, plan, command.clone())
                     }
                     None => client
                         .store()
                         .commit(client.build_submission(plan, command.clone())),
                 };
-                bench.faults.disarm();
+                fixture.faults.disarm();
                 answer.into()
             })
             .collect();
         for answer in &answers {
             assert_eq!(answer, &answers[0], "step {number}: {step:?}: {command:?}");
         }
-        if let Answer::Committed(committed) = &answers[0]
+        if let ComparableAnswer::Committed(committed) = &answers[0]
             && let Some(plan) = committed.receipt.plan
             && !plans.contains(&plan)
         {
@@ -328,8 +336,8 @@ fn run(steps: &[Step], benches: &[&Bench]) {
         }
     }
     let first = StoreDump::read_store(clients[0].store());
-    for bench in benches {
-        let store = bench.open();
+    for fixture in fixtures {
+        let store = fixture.open();
         let dump = StoreDump::read_store(store.as_ref());
         dump.assert_same(&first, "in the end");
         for dumped in &dump.plans {
@@ -348,17 +356,17 @@ fn run(steps: &[Step], benches: &[&Bench]) {
     }
 }
 
-/// An answer, as far as it must be the same in all stores. How a database says that it failed is
-/// its own affair.
+/// An answer in a form that is equal for all stores. Texts of database errors differ and are left
+/// out.
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum ComparableAnswer {
     Committed(Box<CommitOutcome>),
     Refused(plan::Refusal),
     KeyReused(String),
     Failed,
 }
 
-impl From<Result<CommitOutcome, CommitError>> for Answer {
+impl From<Result<CommitOutcome, CommitError>> for ComparableAnswer {
     fn from(answer: Result<CommitOutcome, CommitError>) -> Self {
         match answer {
             Ok(committed) => Self::Committed(Box::new(committed)),
@@ -370,9 +378,9 @@ impl From<Result<CommitOutcome, CommitError>> for Answer {
     }
 }
 
-/// What an act comes to as things stand; `None` if it is about a plan and there is none.
+/// Builds the command for an act in the current state; `None` if it needs a plan and there is none.
 fn command(
-    act: &Act,
+    act: &RandomAct,
     plan: Option<PlanId>,
     client: &TestClient,
 ) -> Option<(Option<PlanId>, Command)> {
@@ -392,23 +400,23 @@ fn command(
         })
     };
     let made = match act {
-        Act::CreateAction(number) => Command::CreateAction(plan::action::ActionDefinition {
+        RandomAct::CreateAction(number) => Command::CreateAction(plan::action::ActionDefinition {
             reusable: *number != 0,
             read_only: *number == 1,
             invariants: vec![samples::rule_draft("of-action", "true", &Gate::ALL)],
             ..samples::reusable_action(action(number).full_name())
         }),
-        Act::ArchiveAction(number) => Command::ArchiveAction(action(number)),
-        Act::AddRule(choice, number, wording) => Command::AddRule {
+        RandomAct::ArchiveAction(number) => Command::ArchiveAction(action(number)),
+        RandomAct::AddRule(choice, number, wording) => Command::AddRule {
             scope: scope(choice)?,
             draft: draft(&rule(number), *wording),
         },
-        Act::RemoveRule(choice, number) => Command::RemoveRule {
+        RandomAct::RemoveRule(choice, number) => Command::RemoveRule {
             scope: scope(choice)?,
             name: rule(number).parse().unwrap(),
         },
-        Act::Project(number, choice) => about_project(&project(number), *choice),
-        Act::Use(used, worked_on, profile) => Command::Use(NewPlan {
+        RandomAct::Project(number, choice) => project_command(&project(number), *choice),
+        RandomAct::Use(used, worked_on, profile) => Command::Use(NewPlan {
             action: used.as_ref().map(action),
             projects: std::iter::once(samples::parse_name(samples::PROJECT_NAME))
                 .chain(worked_on.as_ref().map(project))
@@ -417,10 +425,10 @@ fn command(
             ..samples::plan_for_goal(client.ids().next_plan_id(), "go through much")
         }),
         other => match id.map(|id| client.load_plan(id)) {
-            Some(plan) if !matches!(other, Act::Forward) || !plan.stage.is_final() => {
-                return Some((id, about_plan(other, &plan, client)));
+            Some(plan) if !matches!(other, RandomAct::Forward) || !plan.stage.is_final() => {
+                return Some((id, plan_command(other, &plan, client)));
             }
-            // What ended goes no further; another takes its place.
+            // A plan that has ended is replaced by a new one.
             Some(_) | None => Command::Use(samples::plan_for_goal(
                 client.ids().next_plan_id(),
                 "go through much",
@@ -430,7 +438,7 @@ fn command(
     Some((None, made))
 }
 
-fn about_project(project: &QualifiedName, choice: ProjectChoice) -> Command {
+fn project_command(project: &QualifiedName, choice: ProjectChoice) -> Command {
     let (project, extra) = (project.clone(), samples::git_resource("extra"));
     match choice {
         ProjectChoice::Create => Command::CreateProject {
@@ -477,10 +485,10 @@ fn draft(name: &str, choice: RuleChoice) -> RuleDraft {
     }
 }
 
-fn about_plan(act: &Act, plan: &Plan, client: &TestClient) -> Command {
-    let epoch = |authority: &Authority| match authority {
-        Authority::Current => plan.epoch,
-        Authority::Former => Epoch(plan.epoch.0.saturating_sub(1)),
+fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
+    let epoch = |authority: &EpochChoice| match authority {
+        EpochChoice::Current => plan.epoch,
+        EpochChoice::Former => Epoch(plan.epoch.0.saturating_sub(1)),
     };
     let node = |number: &u8| -> Node { format!("node {number}").parse().unwrap() };
     let nth_changeset = |number: &u8| {
@@ -500,99 +508,101 @@ fn about_plan(act: &Act, plan: &Plan, client: &TestClient) -> Command {
     };
     let text = || "said".to_owned();
     match act {
-        Act::Start(phase, over) => client.start_command(plan.id, *phase, lease(*over)),
-        Act::Open(number, authority) => Command::OpenChangeset {
+        RandomAct::Start(phase, over) => client.start_command(plan.id, *phase, lease(*over)),
+        RandomAct::Open(number, authority) => Command::OpenChangeset {
             epoch: epoch(authority),
             id: client.ids().next_changeset_id(),
             node: node(number),
         },
-        Act::Record(into, number, operation, authority) => {
+        RandomAct::Record(into, number, operation, authority) => {
             let mut entry = samples::modified_entry(format!("dir/{number}"), "before", "after");
             entry.operation = *operation;
             Command::RecordChange {
                 epoch: epoch(authority),
                 into: match into {
-                    IntoChoice::Node(number) => ChangesetSelector::Node(node(number)),
-                    IntoChoice::OnlyOpen => ChangesetSelector::OnlyOpen,
-                    IntoChoice::Some(number) => ChangesetSelector::Changeset(nth_changeset(number)),
+                    SelectorChoice::Node(number) => ChangesetSelector::Node(node(number)),
+                    SelectorChoice::OnlyOpen => ChangesetSelector::OnlyOpen,
+                    SelectorChoice::Some(number) => {
+                        ChangesetSelector::Changeset(nth_changeset(number))
+                    }
                 },
                 entry,
             }
         }
-        Act::Seal(number) => Command::SealChangeset {
+        RandomAct::Seal(number) => Command::SealChangeset {
             epoch: plan.epoch,
             changeset: nth_changeset(number),
         },
-        Act::Renew(authority, over) => Command::Renew {
+        RandomAct::Renew(authority, over) => Command::Renew {
             epoch: epoch(authority),
             lease: lease(*over),
         },
-        Act::Release(authority) => Command::Release {
+        RandomAct::Release(authority) => Command::Release {
             epoch: epoch(authority),
         },
-        Act::Reclaim(dead) => Command::Reclaim {
+        RandomAct::Reclaim(dead) => Command::Reclaim {
             grounds: if *dead {
                 ReclaimGrounds::OwnerDead(plan.epoch)
             } else {
                 ReclaimGrounds::Expired
             },
         },
-        Act::Fail(category, authority) => Command::Fail {
+        RandomAct::Fail(category, authority) => Command::Fail {
             epoch: epoch(authority),
             category: *category,
             message: text(),
         },
-        Act::Ask(over) => Command::Ask {
+        RandomAct::Ask(over) => Command::Ask {
             epoch: plan.epoch,
             question: text(),
             answer_timeout: Some(lease(*over)),
         },
-        Act::Answer => Command::Answer { text: text() },
-        Act::ExpireQuestion => Command::ExpireQuestion,
-        Act::Retry => Command::Retry {
+        RandomAct::Answer => Command::Answer { text: text() },
+        RandomAct::ExpireQuestion => Command::ExpireQuestion,
+        RandomAct::Retry => Command::Retry {
             fresh: false,
             limits: None,
         },
-        Act::Revise => Command::Revise {
+        RandomAct::Revise => Command::Revise {
             feedback: text(),
             dropped: vec![samples::tree_path("dir/0")],
         },
-        Act::Revert => Command::Revert { reason: text() },
-        Act::Waive(number) => Command::Waive {
+        RandomAct::Revert => Command::Revert { reason: text() },
+        RandomAct::Waive(number) => Command::Waive {
             rule: format!("rule-{number}").parse().unwrap(),
             reason: text(),
             targets: PlanTargets::default(),
         },
-        Act::Approve => testkit::samples::approve_command(),
-        Act::Withdraw(authority) => Command::WithdrawApply {
+        RandomAct::Approve => testkit::samples::approve_command(),
+        RandomAct::Withdraw(authority) => Command::WithdrawApply {
             epoch: epoch(authority),
         },
-        Act::Constrain(authority) => Command::Constrain {
+        RandomAct::Constrain(authority) => Command::Constrain {
             epoch: epoch(authority),
             kind: ConstraintKind::Conflict,
             message: text(),
             paths: vec![samples::tree_path("dir/1")],
             commits: Vec::new(),
         },
-        Act::Cancel => Command::Cancel { reason: None },
-        Act::Undo => Command::Undo(LinkedPlan {
+        RandomAct::Cancel => Command::Cancel { reason: None },
+        RandomAct::Undo => Command::Undo(LinkedPlan {
             id: client.ids().next_plan_id(),
             resources: names(plan),
             result: samples::result_content("undo"),
         }),
-        Act::Forward
-        | Act::Again
-        | Act::CreateAction(_)
-        | Act::ArchiveAction(_)
-        | Act::AddRule(..)
-        | Act::RemoveRule(..)
-        | Act::Project(..)
-        | Act::Use(..) => forward(plan, client),
+        RandomAct::Forward
+        | RandomAct::Again
+        | RandomAct::CreateAction(_)
+        | RandomAct::ArchiveAction(_)
+        | RandomAct::AddRule(..)
+        | RandomAct::RemoveRule(..)
+        | RandomAct::Project(..)
+        | RandomAct::Use(..) => advance(plan, client),
     }
 }
 
-/// What takes a plan one step further.
-fn forward(plan: &Plan, client: &TestClient) -> Command {
+/// Returns the command that advances a plan by one step.
+fn advance(plan: &Plan, client: &TestClient) -> Command {
     let epoch = plan.epoch;
     let judge = |gate| client.judge_rules(plan.id, gate);
     if let Some(rule) = blocking(plan, client) {
@@ -623,7 +633,7 @@ fn forward(plan: &Plan, client: &TestClient) -> Command {
         (PlanStage::Strategize(_), _) => Command::ExecutePlan {
             judgement: judge(Gate::Execute),
         },
-        (PlanStage::Execute(WorkState::Processing(_)), _) => forward_in_execute(plan, client),
+        (PlanStage::Execute(WorkState::Processing(_)), _) => advance_execute(plan, client),
         (PlanStage::Execute(_), _) if plan.has_targets() && plan.valid_approval().is_none() => {
             testkit::samples::approve_command()
         }
@@ -645,13 +655,13 @@ fn forward(plan: &Plan, client: &TestClient) -> Command {
     }
 }
 
-/// What the plan's resources are called.
+/// Returns the names of the plan's resources.
 fn names(plan: &Plan) -> Vec<String> {
     let resources = plan.resources.iter();
     resources.map(|resource| resource.name.clone()).collect()
 }
 
-/// A rule that blocked the plan where it stands and is still there.
+/// Returns a rule that blocks the plan now and still exists.
 fn blocking(plan: &Plan, client: &TestClient) -> Option<RuleRef> {
     let snapshot = client.store().read_snapshot(plan.id).unwrap()?;
     let verdict = snapshot.row.verdict?;
@@ -667,7 +677,7 @@ fn blocking(plan: &Plan, client: &TestClient) -> Option<RuleRef> {
 }
 
 /// First a changeset, then two entries in it, then the result.
-fn forward_in_execute(plan: &Plan, client: &TestClient) -> Command {
+fn advance_execute(plan: &Plan, client: &TestClient) -> Command {
     let epoch = plan.epoch;
     let stored = client.store().list_changesets(plan.id).unwrap();
     let own = stored

@@ -1,25 +1,25 @@
-//! G12: a log that was tampered with is found out.
+//! G12: tampering with the log is detected.
 
 use plan::PlanId;
 use store::verify::verify_store;
 use testkit::StoreDump;
 
-use crate::bench::Bench;
+use crate::store_fixture::StoreFixture;
 
 super::on_every_database! {
-    tampering_is_found,
-    a_plan_that_cannot_be_found_by_its_project_is_told,
+    tampering_is_detected,
+    a_plan_with_wrong_project_rows_is_reported,
 }
 
-fn tampering_is_found(bench: &Bench) {
-    let client = bench.client();
+fn tampering_is_detected(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_landed_plan("be tampered with");
     let other = client.create_landed_plan("be left alone");
     let one = format!("plan_id = '{plan}'");
     let before = StoreDump::read_store(client.store());
-    // What can be taken back, and is then found to be right again.
+    // Changes that can be reverted; the store is then intact again.
     let forge = |table: &str, from: &str, to: &str, which: &str| {
-        bench.sql(&format!(
+        fixture.sql(&format!(
             "UPDATE {table} SET body = replace(body, '{from}', '{to}') WHERE {one} {which}"
         ));
     };
@@ -29,12 +29,12 @@ fn tampering_is_found(bench: &Bench) {
         ("plans", ""),
     ] {
         forge(table, "ada", "bob", which);
-        assert_found(bench, plan, other, table);
+        assert_found(fixture, plan, other, table);
         forge(table, "bob", "ada", which);
-        assert_eq!(problems(bench), Vec::<String>::new());
+        assert_eq!(problems(fixture), Vec::<String>::new());
         StoreDump::read_store(client.store()).assert_same(&before, "after taking it back");
     }
-    // What cannot, from the end of the log to its beginning.
+    // Changes that cannot be reverted, from the end of the log to its start.
     let last = format!("(SELECT max(version) FROM events WHERE {one})");
     for change in [
         format!("DELETE FROM events WHERE {one} AND version = {last}"),
@@ -46,16 +46,16 @@ fn tampering_is_found(bench: &Bench) {
         ),
         format!("DELETE FROM events WHERE {one}"),
     ] {
-        bench.sql(&change);
-        assert_found(bench, plan, other, &change);
+        fixture.sql(&change);
+        assert_found(fixture, plan, other, &change);
     }
 }
 
-fn a_plan_that_cannot_be_found_by_its_project_is_told(bench: &Bench) {
-    let client = bench.client();
+fn a_plan_with_wrong_project_rows_is_reported(fixture: &StoreFixture) {
+    let client = fixture.client();
     let plan = client.create_queued_plan("be looked for");
     let other = client.create_landed_plan("be found");
-    assert_eq!(problems(bench), Vec::<String>::new());
+    assert_eq!(problems(fixture), Vec::<String>::new());
     let one = format!("plan_id = '{plan}'");
     let set = |what: &str| format!("UPDATE plan_projects SET {what} WHERE {one}");
     for (change, back) in [
@@ -75,17 +75,17 @@ fn a_plan_that_cannot_be_found_by_its_project_is_told(bench: &Bench) {
         ),
         (format!("DELETE FROM plan_projects WHERE {one}"), None),
     ] {
-        bench.sql(&change);
-        assert_found(bench, plan, other, &change);
+        fixture.sql(&change);
+        assert_found(fixture, plan, other, &change);
         if let Some(back) = back {
-            bench.sql(&back);
-            assert_eq!(problems(bench), Vec::<String>::new());
+            fixture.sql(&back);
+            assert_eq!(problems(fixture), Vec::<String>::new());
         }
     }
 }
 
-fn assert_found(bench: &Bench, tampered: PlanId, other: PlanId, what: &str) {
-    let problems = problems(bench);
+fn assert_found(fixture: &StoreFixture, tampered: PlanId, other: PlanId, what: &str) {
+    let problems = problems(fixture);
     let named = |plan: PlanId| {
         let plan = plan.to_string();
         problems.iter().any(|problem| problem.contains(&plan))
@@ -94,6 +94,6 @@ fn assert_found(bench: &Bench, tampered: PlanId, other: PlanId, what: &str) {
     assert!(!named(other), "{what}: {problems:?}");
 }
 
-fn problems(bench: &Bench) -> Vec<String> {
-    verify_store(bench.open().as_ref()).unwrap().problems
+fn problems(fixture: &StoreFixture) -> Vec<String> {
+    verify_store(fixture.open().as_ref()).unwrap().problems
 }

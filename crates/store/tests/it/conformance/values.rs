@@ -1,4 +1,4 @@
-//! G4: one domain of values. What goes in comes out, to the last bit.
+//! G4: values are stored and read back exactly.
 
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentType, ArgumentValue};
@@ -13,12 +13,12 @@ use testkit::client::LONG_LEASE;
 use testkit::dump::read_all_events;
 use testkit::samples;
 
-use crate::bench::Bench;
+use crate::store_fixture::StoreFixture;
 
 super::on_every_store! {
     extreme_arguments_survive,
     extreme_moments_survive,
-    long_and_odd_texts_survive,
+    long_and_unusual_texts_survive,
     every_field_of_an_action_survives,
     every_field_of_an_entry_survives,
 }
@@ -35,8 +35,8 @@ const ODD_TEXTS: [&str; 9] = [
     "  spaces around  ",
 ];
 
-fn extreme_arguments_survive(bench: &Bench) {
-    let client = bench.client();
+fn extreme_arguments_survive(fixture: &StoreFixture) {
+    let client = fixture.client();
     let kinds = [
         ("i", ArgumentType::Integer),
         ("f", ArgumentType::Float),
@@ -78,7 +78,7 @@ fn extreme_arguments_survive(bench: &Bench) {
             arguments: vec![(name.to_owned(), given)],
             ..samples::plan_of_action(client.ids().next_plan_id(), &action)
         });
-        let stored = bench.open().read_plan(plan).unwrap().unwrap().plan;
+        let stored = fixture.open().read_plan(plan).unwrap().unwrap().plan;
         assert_eq!(stored.arguments.get(name), Some(&value));
         if let (ArgumentValue::Float(stored), ArgumentValue::Float(given)) =
             (&stored.arguments[name], &value)
@@ -102,7 +102,7 @@ fn extreme_arguments_survive(bench: &Bench) {
     lists.into_iter().for_each(|texts| check("l", list(texts)));
 }
 
-fn extreme_moments_survive(bench: &Bench) {
+fn extreme_moments_survive(fixture: &StoreFixture) {
     for moment in [
         i64::MIN,
         i64::MAX,
@@ -112,13 +112,13 @@ fn extreme_moments_survive(bench: &Bench) {
         1_763_000_000_123_456,
         253_402_300_799_999_999,
     ] {
-        let client = bench.client().with_decision_time(Timestamp(moment));
+        let client = fixture.client().with_decision_time(Timestamp(moment));
         let plan = client.create_queued_plan("be at an odd time");
         let claimed = client.must_submit(
             plan,
             client.start_command(plan, plan::Phase::Strategize, Span(i64::MAX)),
         );
-        let row = bench.open().read_plan(plan).unwrap().unwrap();
+        let row = fixture.open().read_plan(plan).unwrap().unwrap();
         assert_eq!(row.plan.created_at, Timestamp(moment));
         assert_eq!(Some(&row.plan), claimed.plan.as_deref());
         assert_eq!(claimed.receipt.at, Timestamp(moment));
@@ -128,13 +128,13 @@ fn extreme_moments_survive(bench: &Bench) {
         );
     }
     assert_eq!(
-        verify_store(bench.open().as_ref()).unwrap().problems,
+        verify_store(fixture.open().as_ref()).unwrap().problems,
         Vec::<String>::new()
     );
 }
 
-fn long_and_odd_texts_survive(bench: &Bench) {
-    let client = bench.client();
+fn long_and_unusual_texts_survive(fixture: &StoreFixture) {
+    let client = fixture.client();
     let longest = "ü".repeat(ErasableText::MAX_BYTES / 2);
     for text in ODD_TEXTS.into_iter().chain([longest.as_str()]) {
         let plan = client.create_queued_plan(text);
@@ -151,12 +151,12 @@ fn long_and_odd_texts_survive(bench: &Bench) {
         let decisions = vec![decision];
         client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
         let reason = Some(text.to_owned());
-        let told = client
+        let committed = client
             .must_submit(plan, Command::Cancel { reason })
             .plan
             .unwrap();
-        let row = bench.open().read_plan(plan).unwrap().unwrap();
-        assert_eq!(row.plan, *told);
+        let row = fixture.open().read_plan(plan).unwrap().unwrap();
+        assert_eq!(row.plan, *committed);
         assert_eq!(row.plan.goal.as_str(), text);
         let by = plan::Caller::Person(text.to_owned());
         assert_eq!(row.plan.done[&plan::Verb::StartStrategize].by, by);
@@ -177,13 +177,13 @@ fn long_and_odd_texts_survive(bench: &Bench) {
         assert_eq!(decided.rationale, Some(text.into()));
     }
     assert_eq!(
-        verify_store(bench.open().as_ref()).unwrap().problems,
+        verify_store(fixture.open().as_ref()).unwrap().problems,
         Vec::<String>::new()
     );
 }
 
-fn every_field_of_an_action_survives(bench: &Bench) {
-    let client = bench.client();
+fn every_field_of_an_action_survives(fixture: &StoreFixture) {
+    let client = fixture.client();
     let definition = ActionDefinition {
         name: samples::parse_name("acme/everything-2.0_x"),
         description: ODD_TEXTS[0].to_owned(),
@@ -206,7 +206,7 @@ fn every_field_of_an_action_survives(bench: &Bench) {
         reusable: false,
     };
     let name = client.add_action(definition.clone());
-    let stored = bench.open().read_action(&name).unwrap().unwrap();
+    let stored = fixture.open().read_action(&name).unwrap().unwrap();
     assert_eq!(stored.definition, definition);
     let limits = PlanLimits {
         attempts: u32::MAX,
@@ -220,12 +220,12 @@ fn every_field_of_an_action_survives(bench: &Bench) {
         ..samples::plan_of_action(client.ids().next_plan_id(), &name)
     });
     assert_eq!(client.load_plan(plan).limits, limits);
-    let used = bench.open().read_action(&name).unwrap().unwrap();
+    let used = fixture.open().read_action(&name).unwrap().unwrap();
     assert_eq!((used.used_by, used.definition), (Some(plan), definition));
 }
 
-fn every_field_of_an_entry_survives(bench: &Bench) {
-    let client = bench.client();
+fn every_field_of_an_entry_survives(fixture: &StoreFixture) {
+    let client = fixture.client();
     let (plan, epoch) = client.create_executing_plan("change things", LONG_LEASE);
     let (id, node) = (
         client.ids().next_changeset_id(),
@@ -253,7 +253,7 @@ fn every_field_of_an_entry_survives(bench: &Bench) {
             entry: entry.clone(),
         },
     );
-    let stored = bench.open().list_changesets(plan).unwrap();
+    let stored = fixture.open().list_changesets(plan).unwrap();
     assert_eq!(stored[0].1, [entry]);
     assert_eq!(stored[0].0.node.as_str(), ODD_TEXTS[0]);
 }

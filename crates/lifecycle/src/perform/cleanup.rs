@@ -1,0 +1,205 @@
+//! Removes the sandboxes of ended plans after rescuing work that did not land. Idempotent.
+
+use std::path::PathBuf;
+
+use plan::stage::ApplyState;
+use plan::{Plan, PlanId, PlanStage};
+use sandbox::{ArchivedFiles, NestedRepositories, RescueRef, SandboxKey, SandboxOpening};
+
+use super::EnteredSandbox;
+use super::enter::{parse_object_id, result_tree};
+use crate::{Claim, Lifecycle, LifecycleError};
+
+/// Work that did not land, kept under a rescue ref.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RescuedWork {
+    pub resource: String,
+    pub leftover: RescueRef,
+}
+
+/// What a cleanup did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CleanupReport {
+    /// False if a sandbox is in use or the plan can continue.
+    pub is_removed: bool,
+    pub rescued: Vec<RescuedWork>,
+    /// Archives of ignored files that are in no result. Stored below the home directory.
+    pub archived: Vec<ArchivedFiles>,
+    /// Copies of repository data left by agents that no ref can preserve.
+    pub preserved_dirs: Vec<PathBuf>,
+}
+
+/// A sandbox that is opened for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenSandbox {
+    pub sandbox: EnteredSandbox,
+    /// Whether git commands are safe there.
+    pub opened: SandboxOpening,
+}
+
+impl Lifecycle {
+    /// Removes the sandboxes of an ended plan, after saving unlanded work under rescue refs. Keeps them if
+    /// they are in use or the plan can continue.
+    pub fn clean_sandboxes(&self, plan: &Plan) -> Result<CleanupReport, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        let mut report = CleanupReport::default();
+        let landed = matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+        for location in self.locate_resources(plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
+            };
+            let newest = match result_tree(plan, &location.name) {
+                Some(tree) if landed => {
+                    sandboxes.rescue_late_changes(&sandbox_key, &parse_object_id(tree)?)?
+                }
+                Some(_) | None => sandboxes.rescue_current_work(&sandbox_key)?,
+            };
+            let older = sandboxes.rescue_older_sandboxes(&sandbox_key)?;
+            report
+                .archived
+                .extend(sandboxes.archive_left_out_files(&sandbox_key)?);
+            let agents = sandboxes.rescue_agent_refs(&sandbox_key, landed)?;
+            report.preserved_dirs.extend(agents.raw_copies);
+            let rescued = newest.into_iter().chain(older).chain(agents.refs);
+            report.rescued.extend(rescued.map(|leftover| RescuedWork {
+                resource: location.name.clone(),
+                leftover,
+            }));
+        }
+        let locations = self.locate_resources(plan)?;
+        let release_pins = || {
+            for location in locations.iter().filter(|_| plan.stage.is_final()) {
+                let sandbox_key = SandboxKey {
+                    plan_id: plan.id,
+                    resource: location,
+                };
+                sandboxes.release_pins(&sandbox_key, plan.epoch)?;
+            }
+            Ok(())
+        };
+        report.is_removed = sandboxes.remove_plan(plan.id, release_pins)?;
+        Ok(report)
+    }
+
+    /// Restores sandboxes from rescue refs, as they were before the cleanup.
+    pub fn restore_sandboxes(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Vec<EnteredSandbox>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let sandboxes = &self.local_host()?.sandboxes;
+        let mut restored = Vec::new();
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
+            };
+            if let Some(sandbox) = sandboxes.restore_from_rescue(&sandbox_key, plan.epoch)? {
+                restored.push(EnteredSandbox {
+                    resource: location.name.clone(),
+                    path: sandbox.path,
+                });
+            }
+        }
+        Ok(restored)
+    }
+
+    /// Lists the rescued branches, tags and stashes that agents created.
+    pub fn list_agent_refs(&self, plan_id: PlanId) -> Result<Vec<RescuedWork>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let sandboxes = &self.local_host()?.sandboxes;
+        let mut found = Vec::new();
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
+            };
+            let rescued = sandboxes.list_rescued_agent_refs(&sandbox_key)?;
+            found.extend(rescued.into_iter().map(|leftover| RescuedWork {
+                resource: location.name.clone(),
+                leftover,
+            }));
+        }
+        Ok(found)
+    }
+
+    /// Lists the existing sandboxes of a plan.
+    pub fn list_sandboxes(&self, plan_id: PlanId) -> Result<Vec<EnteredSandbox>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let sandboxes = &self.local_host()?.sandboxes;
+        let mut found = Vec::new();
+        for location in self.locate_resources(&plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
+            };
+            found.extend(
+                sandboxes
+                    .current_sandbox(&sandbox_key)?
+                    .map(|sandbox| EnteredSandbox {
+                        resource: location.name.clone(),
+                        path: sandbox.path,
+                    }),
+            );
+        }
+        Ok(found)
+    }
+
+    /// Opens the sandboxes of a plan for a person, so that git commands there execute nothing that an agent wrote.
+    /// Sandboxes of a held plan are left as they are.
+    pub fn open_sandboxes(&self, plan_id: PlanId) -> Result<Vec<OpenSandbox>, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        let is_held = plan.stage.holder().is_some();
+        self.open_each_sandbox(&plan, |sandbox_key| match is_held {
+            true => Ok(Some(SandboxOpening::InUse)),
+            false => Ok(self
+                .local_host()?
+                .sandboxes
+                .open_for_person(sandbox_key, None)?),
+        })
+    }
+
+    /// Like [`Self::open_sandboxes`], for the person who holds the plan.
+    pub fn open_held_sandboxes(&self, claim: &Claim) -> Result<Vec<OpenSandbox>, LifecycleError> {
+        self.open_each_sandbox(claim.plan(), |sandbox_key| {
+            let sandboxes = &self.local_host()?.sandboxes;
+            Ok(sandboxes.open_for_person(sandbox_key, Some(claim.epoch()))?)
+        })
+    }
+
+    fn open_each_sandbox(
+        &self,
+        plan: &Plan,
+        open: impl Fn(&SandboxKey<'_>) -> Result<Option<SandboxOpening>, LifecycleError>,
+    ) -> Result<Vec<OpenSandbox>, LifecycleError> {
+        let sandboxes = &self.local_host()?.sandboxes;
+        let mut found = Vec::new();
+        for location in self.locate_resources(plan)? {
+            let sandbox_key = SandboxKey {
+                plan_id: plan.id,
+                resource: &location,
+            };
+            let Some(sandbox) = sandboxes.current_sandbox(&sandbox_key)? else {
+                continue;
+            };
+            // Without a repository, no git command can run agent code.
+            let opened = open(&sandbox_key)?
+                .unwrap_or_else(|| SandboxOpening::Clean(NestedRepositories::default()));
+            found.push(OpenSandbox {
+                sandbox: EnteredSandbox {
+                    resource: location.name.clone(),
+                    path: sandbox.path,
+                },
+                opened,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Lists the plans with sandboxes on this host.
+    pub fn plans_with_sandboxes(&self) -> Result<Vec<PlanId>, LifecycleError> {
+        let found = self.local_host()?.sandboxes.list_plan_dirs()?;
+        Ok(found.into_iter().map(|state| state.plan_id).collect())
+    }
+}

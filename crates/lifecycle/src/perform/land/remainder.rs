@@ -1,0 +1,85 @@
+//! Builds a new plan from what did not land.
+
+use plan::command::LinkedPlan;
+use plan::stage::{RefMove, ResultContent, ResultTree};
+use plan::{Plan, PlanId};
+use sandbox::SandboxKey;
+
+use super::parse_result_tree;
+use crate::perform::enter::parse_object_id;
+use crate::{Lifecycle, LifecycleError};
+
+impl Lifecycle {
+    /// Builds a plan with the resources whose targets could not be moved and the paths that were not
+    /// selected. Returns nothing if everything landed.
+    pub(super) fn build_remainder_plan(
+        &self,
+        plan: &Plan,
+        moves: &[RefMove],
+        landed_resources: &[String],
+    ) -> Result<Option<LinkedPlan>, LifecycleError> {
+        let is_partial = plan
+            .approval
+            .as_ref()
+            .is_some_and(|approval| !approval.options.paths.is_empty());
+        let remainder_id = self.ids.new_plan_id();
+        let mut remaining_trees = Vec::new();
+        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+            let step = moves.iter().find(|step| step.resource == tree.resource);
+            let landed = step.filter(|step| landed_resources.contains(&step.resource));
+            match landed {
+                Some(step) if is_partial => remaining_trees.extend(self.build_remainder_tree(
+                    plan,
+                    remainder_id,
+                    tree,
+                    step,
+                )?),
+                Some(_) => {}
+                None if step.is_some() || (is_partial && tree.changes != Some(0)) => {
+                    remaining_trees.push(tree.clone());
+                }
+                None => {}
+            }
+        }
+        Ok((!remaining_trees.is_empty()).then(|| LinkedPlan {
+            id: remainder_id,
+            resources: remaining_trees
+                .iter()
+                .map(|tree| tree.resource.clone())
+                .collect(),
+            result: ResultContent {
+                report: None,
+                trees: remaining_trees,
+            },
+        }))
+    }
+
+    /// The paths of a resource that were not selected, rebased onto the landed commit.
+    pub(super) fn build_remainder_tree(
+        &self,
+        plan: &Plan,
+        remainder_id: PlanId,
+        tree: &ResultTree,
+        step: &RefMove,
+    ) -> Result<Option<ResultTree>, LifecycleError> {
+        let location = self.locate_resource_named(plan, &tree.resource)?;
+        let sandbox_key = SandboxKey {
+            plan_id: plan.id,
+            resource: &location,
+        };
+        let whole = parse_result_tree(tree)?;
+        let sandboxes = &self.local_host()?.sandboxes;
+        let remainder = sandboxes.compute_rest(
+            &sandbox_key,
+            remainder_id,
+            &whole,
+            &parse_object_id(&step.new)?,
+        )?;
+        Ok(remainder.map(|remainder| ResultTree {
+            base: remainder.base.to_string(),
+            tree: remainder.tree.to_string(),
+            changes: None,
+            ..tree.clone()
+        }))
+    }
+}
