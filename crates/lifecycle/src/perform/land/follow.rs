@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use actors::Stop;
 use plan::plan::PlanOrigin;
-use plan::stage::{ApplyState, StateName};
+use plan::stage::{ApplyState, FailureCategory, StateName};
 use plan::{
     CommandReceipt, LandingOptions, Phase, Plan, PlanId, PlanStage, ReceiptOutcome, Refusal, Verb,
 };
@@ -79,6 +79,12 @@ impl Lifecycle {
                 ApplyState::AwaitingInput(..) => {
                     return Ok(Some(LandingOutcome::NeedsAnswer(outcome_by_other(plan))));
                 }
+                ApplyState::Errored(failure)
+                    if failure.category == FailureCategory::Lost
+                        && self.retry_lost_landing(&plan, follower.call)? =>
+                {
+                    continue;
+                }
                 ApplyState::Errored(_) | ApplyState::Cancelled(_) => {
                     return Ok(Some(LandingOutcome::NotLanded(outcome_by_other(plan))));
                 }
@@ -111,6 +117,19 @@ impl Lifecycle {
             self.retry_phase(plan_id, false, None, &call.follow_up())?;
         }
         Ok(())
+    }
+
+    /// Retries a landing that another process reclaimed from a dead holder, if that used up the attempts. As in
+    /// `take_over_landing`, the follower's request counts as a retry. Returns whether the plan changed: of several
+    /// followers one retries, and the others go on from there.
+    fn retry_lost_landing(&self, plan: &Plan, call: &Call) -> Result<bool, LifecycleError> {
+        match self.retry_phase(plan.id, false, None, &call.follow_up()) {
+            Ok(_) => Ok(true),
+            Err(LifecycleError::Refused(_)) => {
+                Ok(self.get_plan(plan.id)?.plan.version != plan.version)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn try_take_over(&self, plan: &Plan, call: &Call) -> Result<bool, LifecycleError> {
@@ -180,4 +199,48 @@ pub(super) fn is_overtaken(refusal: &Refusal) -> bool {
             | Refusal::Fenced { .. }
             | Refusal::Final { .. }
     )
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use plan::stage::ResultContent;
+    use plan::{Caller, Span};
+    use store::MemoryStore;
+
+    use super::*;
+    use crate::NextPhase;
+    use crate::claim::tests::claim_new_plan;
+
+    /// Guards against answering with a failure that another process recorded while the caller waited: the caller
+    /// asked for this landing, so it is tried again.
+    #[test]
+    fn a_follower_retries_a_landing_whose_holders_died_too_often() {
+        let lifecycle = Lifecycle::open(MemoryStore::new());
+        let minute = Span::from_seconds(60);
+        let claim = claim_new_plan(&lifecycle, minute);
+        let plan_id = claim.plan().id;
+        let ada = Call::by(Caller::Person("ada".to_owned()));
+        let Ok(NextPhase::Claimed(claim)) =
+            claim.complete_strategize_and_continue(Vec::new(), minute)
+        else {
+            panic!("execute was not claimed");
+        };
+        claim.complete_execute(&ResultContent::default()).unwrap();
+        lifecycle.apply_plan(plan_id, &ada).unwrap();
+        for _ in 0..lifecycle.get_plan(plan_id).unwrap().plan.limits.attempts {
+            let epoch = lifecycle
+                .start_apply(plan_id, "gone", minute, &ada)
+                .unwrap()
+                .epoch();
+            lifecycle.reclaim_own_lease(plan_id, epoch, &ada).unwrap();
+        }
+        let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
+        assert_eq!(stage.to_string(), "apply/errored");
+        let options = LandingOptions::default();
+        let mut follower = LandingFollower::new(plan_id, &options, &ada);
+        let followed = lifecycle.follow_landing(&mut follower, Refusal::NeedsApproval);
+        assert!(matches!(followed, Ok(None)), "{followed:?}");
+        let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
+        assert_eq!(stage.to_string(), "apply/queued");
+    }
 }
