@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a change is merged. `.ci/run` calls this and no more.
+//! `cargo xtask ci`: all checks that must pass before a change is merged. `.ci/run` only calls this.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use crate::signals::StopSignals;
 use crate::step::{CargoStep, StepReport};
 use crate::test;
 
-/// What is checked before the tests run.
+/// The checks before the tests.
 const CHECK_STEPS: &[CargoStep] = &[
     CargoStep {
         name: "format",
@@ -31,21 +31,26 @@ const CHECK_STEPS: &[CargoStep] = &[
         arguments: &["doc", "--workspace", "--no-deps"],
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
+    CargoStep {
+        name: "tidy",
+        arguments: &["xtask", "tidy"],
+        environment: &[],
+    },
 ];
 
-/// Check format, lints and docs, then run every test.
+/// Check format, lints, docs and tidiness, then run every test and the short chaos trials
 #[derive(clap::Args)]
 pub struct CiArgs {}
 
-/// Runs every check; the exit code says whether all of them passed.
 pub fn run(_: &CiArgs) -> anyhow::Result<ExitCode> {
     let signals = StopSignals::register()?;
-    // First, so that a missing PostgreSQL is found in the first second and not after minutes of compiling.
+    // First, so that a missing PostgreSQL is reported at once and not after minutes of compiling.
     let programs = ServerPrograms::find_or_install(&signals)?;
     let mut report = StepReport::new(&signals);
     for step in CHECK_STEPS {
         report.run_step(step, &[], &[])?;
     }
     test::run_unfiltered(&programs, &mut report)?;
+    test::run_trials(&programs, &mut report)?;
     Ok(report.print_summary())
 }

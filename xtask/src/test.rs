@@ -1,4 +1,4 @@
-//! `cargo xtask test`: brings a PostgreSQL server up and runs every test there is.
+//! `cargo xtask test`: starts a PostgreSQL server and runs all tests.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ const TEST_STEPS: &[CargoStep] = &[
         arguments: &["test", "--no-fail-fast"],
         environment: &[],
     },
-    // Explored by a scheduler that takes the place of the operating system's, hence a build of their own.
+    // Shuttle's scheduler replaces the operating system's, which needs a separate build.
     CargoStep {
         name: "interleavings",
         arguments: &[
@@ -38,7 +38,21 @@ const TEST_STEPS: &[CargoStep] = &[
     },
 ];
 
-/// Set up what the tests need, PostgreSQL included, and run every test.
+/// Run all tests, with a temporary PostgreSQL server.
+/// The short chaos trials, each also with planted bugs. They start the `planwright` program, which must be built.
+const TRIAL_STEPS: &[CargoStep] = &[
+    CargoStep {
+        name: "build for trials",
+        arguments: &["build", "--package=planwright"],
+        environment: &[],
+    },
+    CargoStep {
+        name: "trials",
+        arguments: &["test", "--package=planwright-prove", "--test=trial"],
+        environment: &[],
+    },
+];
+
 #[derive(clap::Args)]
 pub struct TestArgs {
     /// Run only the tests whose name contains one of these.
@@ -50,7 +64,6 @@ pub struct TestArgs {
     cargo_arguments: Vec<String>,
 }
 
-/// Runs the tests; the exit code says whether all of them passed.
 pub fn run(arguments: &TestArgs) -> anyhow::Result<ExitCode> {
     let signals = StopSignals::register()?;
     let programs = ServerPrograms::find_or_install(&signals)?;
@@ -74,13 +87,22 @@ pub fn run_unfiltered(
     )
 }
 
+/// Runs the short chaos trials.
+pub fn run_trials(programs: &ServerPrograms, report: &mut StepReport<'_>) -> anyhow::Result<()> {
+    let cluster = GuardedServer::start(programs, Durability::Throwaway)?;
+    for step in TRIAL_STEPS {
+        report.run_step(step, &[], &cluster.environment())?;
+    }
+    Ok(())
+}
+
 fn run_all(
     programs: &ServerPrograms,
     arguments: &TestArgs,
     report: &mut StepReport<'_>,
 ) -> anyhow::Result<()> {
-    let cluster = GuardedServer::start(programs, Durability::Throwaway)?;
-    let environment = cluster.environment();
+    let server = GuardedServer::start(programs, Durability::Throwaway)?;
+    let environment = server.environment();
     for (index, step) in TEST_STEPS.iter().enumerate() {
         let cargo_arguments = if index == 0 {
             select_packages(&arguments.cargo_arguments)
@@ -96,7 +118,7 @@ fn run_all(
     Ok(())
 }
 
-/// Every package is tested, unless some are named.
+/// Adds `--workspace` unless the arguments name packages.
 fn select_packages(cargo_arguments: &[String]) -> Vec<String> {
     let names_one = |word: &String| word.starts_with("-p") || word.starts_with("--package");
     let own = cargo_arguments.iter().take_while(|word| *word != "--");
@@ -104,7 +126,7 @@ fn select_packages(cargo_arguments: &[String]) -> Vec<String> {
     all.into_iter().chain(cargo_arguments.to_vec()).collect()
 }
 
-/// `cargo test` hands what follows its first `--` to the test binaries; that is where a filter belongs.
+/// Puts the filter behind `--`, where `cargo test` passes arguments to the test binaries.
 fn with_filter(cargo_arguments: &[String], filter: &[String]) -> Vec<String> {
     let mut all = cargo_arguments.to_vec();
     if !filter.is_empty() {
