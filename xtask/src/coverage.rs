@@ -34,8 +34,10 @@ const LLVM_COV_ARGS: [&[&str]; 3] = [
     &[
         "--no-report",
         "--package=planwright-prove",
-        "--test=simulation",
-        "--test=checker",
+        "--test=it",
+        "--",
+        "simulation::",
+        "checker::",
     ],
 ];
 

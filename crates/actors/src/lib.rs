@@ -26,7 +26,7 @@ use plan::ledger::MeteringLevel;
 use sandbox::Supervisor;
 
 pub use assignment::{
-    Assignment, AssignmentLimits, EarlierSession, Finding, AssignedRule, AssignedSandbox,
+    AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession, Finding,
 };
 pub use check::{ActorDefinitionError, check_definition};
 pub use command::{CommandActor, reachable_command_paths};

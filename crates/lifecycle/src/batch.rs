@@ -224,7 +224,9 @@ impl Claim {
             .and_then(|_| lifecycle.start_execute(plan_id, &owner, lease, &call));
         match next {
             Ok(claim) => Ok(NextPhase::Claimed(Box::new(claim))),
-            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => Ok(NextPhase::Waits(done)),
+            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => {
+                Ok(NextPhase::Waits(done))
+            }
             Err(error) => Err(error),
         }
     }
@@ -256,7 +258,9 @@ impl Claim {
             .and_then(|claim| claim.complete_apply(Vec::new()));
         match next {
             Ok(done) => Ok(NextPhase::Landed(done)),
-            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => Ok(NextPhase::Waits(done)),
+            Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => {
+                Ok(NextPhase::Waits(done))
+            }
             Err(error) => Err(error),
         }
     }

@@ -11,9 +11,9 @@ use plan::decision::ReportedDecision;
 use plan::invariant::{Gate, RuleDraft, RuleName, RuleScope};
 use plan::judgement::RuleOutcome;
 use plan::plan::{PlanLimits, ProfileSource};
+use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
 use plan::takeover;
-use plan::repository_policy::SandboxCleanupPolicy;
 use plan::{
     Action, ActorDefinition, ChangesetId, Command, CommandReceipt, Epoch, LandingOptions, Phase,
     Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, Refusal,

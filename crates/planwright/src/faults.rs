@@ -29,7 +29,9 @@ pub fn sandbox_faults() -> Result<sandbox::StepFaults, CommandError> {
     else {
         return Ok(sandbox::StepFaults::default());
     };
-    let step = sandbox::SandboxStep::ALL.iter().find(|one| one.as_str() == step);
+    let step = sandbox::SandboxStep::ALL
+        .iter()
+        .find(|one| one.as_str() == step);
     let (Some(step), kill) = (step.copied(), action == "kill") else {
         return Err(CommandError::usage(format!(
             "PLANWRIGHT_FAULT=`{wanted}` does not name a step"

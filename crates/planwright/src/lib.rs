@@ -85,7 +85,7 @@ pub mod yaml;
 pub use actors::{Actor, Assignment, Report, ReportOutcome, RunProgress, Stop, Usage, Workplace};
 pub use lifecycle::{
     ActorSet, Call, ChangesetHandle, Claim, EventStream, ExecutionContext, Lifecycle,
-    LifecycleError, OperationOutcome, UseRequest, NextPhase, Worker, WorkerStats,
+    LifecycleError, NextPhase, OperationOutcome, UseRequest, Worker, WorkerStats,
 };
 pub use plan::{
     self, Caller, GateBlocked, Phase, Plan, PlanActors, PlanId, Refusal, Span, Timestamp,

@@ -59,7 +59,7 @@ impl LimitOverrides {
     }
 }
 
-/// What a plan may use.
+/// Flags that set a plan's limits.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct LimitArgs {
     /// Time limit for one run of the agent: 90s, 20m or 2h.

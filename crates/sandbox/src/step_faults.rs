@@ -75,7 +75,9 @@ steps! {
 pub struct StepFaults(Option<Arc<dyn Fn(SandboxStep) -> std::io::Result<()> + Send + Sync>>);
 
 impl StepFaults {
-    pub fn new(decide: impl Fn(SandboxStep) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        decide: impl Fn(SandboxStep) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self(Some(Arc::new(decide)))
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
 use planwright_actors::{
-    Assignment, HostEnv, Report, ReportOutcome, RunProgress, AssignedSandbox, Stop, Workplace,
+    AssignedSandbox, Assignment, HostEnv, Report, ReportOutcome, RunProgress, Stop, Workplace,
     make_actor,
 };
 use sandbox::Supervisor;

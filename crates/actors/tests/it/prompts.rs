@@ -3,7 +3,7 @@
 use plan::Phase;
 use plan::decision::DecisionKind;
 use planwright_actors::{
-    AssignmentLimits, EarlierSession, AssignedRule, AssignedSandbox, Usage, build_prompt,
+    AssignedRule, AssignedSandbox, AssignmentLimits, EarlierSession, Usage, build_prompt,
     build_resume_prompt,
 };
 

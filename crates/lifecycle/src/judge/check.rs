@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use actors::{
-    Actor, Assignment, AssignmentLimits, Report, ReportOutcome, RunProgress, AssignedSandbox, Stop,
+    Actor, AssignedSandbox, Assignment, AssignmentLimits, Report, ReportOutcome, RunProgress, Stop,
     Workplace,
 };
 use plan::actor::{ActorIsolation, ActorKind, CommandLine};

@@ -6,8 +6,8 @@
 
 use plan::invariant::{Gate, REPOSITORY_CONFIG_FILE, Rule, RuleDraft, RuleScope};
 use plan::judgement::PlanTargets;
-use plan::stage::RefMove;
 use plan::repository_policy::WorkingTreeRules;
+use plan::stage::RefMove;
 use plan::{Plan, QualifiedName, ResourceCommit};
 use sandbox::{LocalResource, ObjectId, ResourceLocation};
 

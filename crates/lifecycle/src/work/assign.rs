@@ -1,6 +1,8 @@
 //! Builds the assignment for an actor from the plan and its event log.
 
-use actors::{Assignment, AssignmentLimits, EarlierSession, Finding, AssignedRule, AssignedSandbox, Usage};
+use actors::{
+    AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession, Finding, Usage,
+};
 use plan::invariant::{Gate, RuleCheck};
 use plan::{Epoch, Event, Phase, Plan, RecordedEvent};
 use sandbox::{RunRecord, SandboxKey};

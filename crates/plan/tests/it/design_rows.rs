@@ -10,8 +10,8 @@ use plan::stage::{ConstraintKind, FailureCategory, ManualLandingReason, PathSumm
 use plan::takeover::{self, HolderLiveness};
 use plan::{Command, Epoch, Event, Phase, Profile, ReceiptOutcome, Refusal, RowWrite, Span, Verb};
 
-use crate::spot::StepCaller;
 use crate::spot::Spot::{self, *};
+use crate::spot::StepCaller;
 use crate::world::{
     ANSWER_TIMEOUT, CommandInput, JudgementVariant, LEASE_LENGTH, LandingSetup, PlanWorld, ada,
     worker,

@@ -21,7 +21,7 @@ use plan::{
 };
 
 use crate::commands::tree_path;
-use crate::spot::{StepCaller, Spot};
+use crate::spot::{Spot, StepCaller};
 use crate::world::{LandingSetup, PlanWorld, START_TIME, ada, shop_project, worker};
 
 fn request_without_plan(command: Command) -> DecisionRequest {

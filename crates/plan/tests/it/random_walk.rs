@@ -10,7 +10,7 @@ use plan::{Caller, Command, Decision, Epoch, Event, Phase, Plan, Profile, Refusa
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::spot::{StepCaller, Spot};
+use crate::spot::{Spot, StepCaller};
 use crate::world::{
     ANSWER_TIMEOUT, CommandInput, JudgementVariant, LEASE_LENGTH, LandingSetup, PlanWorld, ada,
 };

@@ -12,7 +12,7 @@ use planwright_plan as plan;
 
 use plan::{Caller, Command, Decision, Epoch, Profile, ReceiptOutcome, Refusal, Span, Verb};
 
-use crate::spot::{StepCaller, Spot};
+use crate::spot::{Spot, StepCaller};
 use crate::world::{ANSWER_TIMEOUT, CommandInput, LandingSetup, PlanWorld, ada, worker};
 
 /// A command to try on a plan.

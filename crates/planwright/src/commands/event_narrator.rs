@@ -2,8 +2,8 @@
 
 use plan::decision::DecisionNode;
 use plan::event::PlanCreated;
-use plan::landing_options::LandingDestination;
 use plan::judgement::{RuleCounts, RuleOutcome};
+use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::stage::{RefMove, ResultContent};
 use plan::{Caller, Event, LandingOptions, Phase, RecordedEvent, Timestamp};

@@ -100,16 +100,16 @@ impl RuleCheckArgs {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub struct RuleScopeArgs {
-    /// Apply to every plan (default)
+    /// Scope: every plan (default)
     #[arg(long)]
     global: bool,
-    /// Apply to plans of this action
+    /// Scope: plans of this action
     #[arg(long, value_name = "NAME")]
     action: Option<QualifiedName>,
-    /// Apply to this plan
+    /// Scope: this plan
     #[arg(long, value_name = "ID")]
     plan: Option<String>,
-    /// Apply to plans on this project
+    /// Scope: plans on this project
     #[arg(long, value_name = "NAME")]
     project: Option<QualifiedName>,
 }

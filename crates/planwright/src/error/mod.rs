@@ -1,5 +1,5 @@
-//! Turns errors of the engine into messages: what happened, what to type next, which exit code. All hints are
-//! written here.
+//! Turns errors of the engine into messages for people and scripts: what happened, what to type next, which
+//! exit code.
 
 mod refusal;
 mod sandbox;

@@ -2,8 +2,8 @@
 
 use plan::action::ActionDefinition;
 use plan::actor::{ActorIsolation, ActorKind};
-use plan::landing_options::LandingDestination as Arrival;
 use plan::invariant::RuleDraft;
+use plan::landing_options::LandingDestination;
 use plan::repository_policy::SandboxCleanupPolicy;
 use plan::{ActorDefinition, LandingOptions, Money, Profile, QualifiedName};
 
@@ -124,7 +124,7 @@ pub(super) fn read(root: &YamlNode) -> Result<RepositoryFile, YamlFlaw> {
             .optional("as", read_landing_mode)?
             .unwrap_or_default();
         file.landing_options.merge = fields.optional("merge", read_boolean)?.unwrap_or(false);
-        if file.landing_options.merge && file.landing_options.shape != Arrival::Commit {
+        if file.landing_options.merge && file.landing_options.shape != LandingDestination::Commit {
             return Err(YamlFlaw::new(node.at, "`merge` needs `as: commit`"));
         }
         Ok(())
@@ -196,10 +196,10 @@ fn read_cleanup(node: &YamlNode) -> Result<SandboxCleanupPolicy, YamlFlaw> {
     }
 }
 
-fn read_landing_mode(node: &YamlNode) -> Result<Arrival, YamlFlaw> {
+fn read_landing_mode(node: &YamlNode) -> Result<LandingDestination, YamlFlaw> {
     match read_text(node)?.as_str() {
-        "commit" => Ok(Arrival::Commit),
-        "uncommitted" => Ok(Arrival::Uncommitted),
+        "commit" => Ok(LandingDestination::Commit),
+        "uncommitted" => Ok(LandingDestination::Uncommitted),
         _ => Err(YamlFlaw::new(node.at, "expected commit or uncommitted")
             .with_hint("name a new branch when you land: planwright apply ID --as branch NAME")),
     }

@@ -211,7 +211,11 @@ fn a_branch_that_cannot_be_made_is_said_at_once() {
     repo.run_ok(&["approve", &plan, "--as", "branch", "free"]);
     repo.run_git(&["branch", "free"]);
     repo.run_ok(&["plumbing", "apply-plan", &plan]);
-    repo.run_bad(4, &["apply", &plan, "--yes"], "branch `free` already exists");
+    repo.run_bad(
+        4,
+        &["apply", &plan, "--yes"],
+        "branch `free` already exists",
+    );
     assert_eq!(repo.plan_state(&plan), "apply/constrained");
     repo.run_ok(&["apply", &plan, "--yes", "--as", "branch", "other"]);
     assert_eq!(repo.run_git(&["show", "other:new.txt"]), "new");

@@ -13,7 +13,10 @@ fn data_goes_to_stdout_and_the_rest_to_stderr() {
     );
     let said = shell.run(&["status", "zzzz"]).finish();
     assert_eq!(said.stdout, "");
-    assert!(said.stderr.starts_with("error: No plan id begins"), "{said:?}");
+    assert!(
+        said.stderr.starts_with("error: No plan id begins"),
+        "{said:?}"
+    );
     // Programs read one stream only.
     for words in [["status", &plan], ["status", "zzzz"], ["status", "hello"]] {
         let said = shell

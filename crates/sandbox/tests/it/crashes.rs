@@ -7,7 +7,9 @@ use std::process::Command;
 
 use plan::Epoch;
 use planwright_sandbox::land::{LandAttempt, LandingMethod, LandingProposal, ProposalOutcome};
-use planwright_sandbox::{ObjectId, SandboxEntryMode, SandboxError, SandboxKey, SandboxStep, StepFaults};
+use planwright_sandbox::{
+    ObjectId, SandboxEntryMode, SandboxError, SandboxKey, SandboxStep, StepFaults,
+};
 
 use crate::fixture::{SandboxFixture, make_landing_message, test_plan_id, write_file};
 
@@ -56,7 +58,11 @@ const STEPS_BEFORE_REF_MOVES: [SandboxStep; 4] = [
 
 #[test]
 fn every_step_is_in_the_matrix() {
-    let covered_elsewhere = [SandboxStep::Unpinned, SandboxStep::Rescued, SandboxStep::SandboxSetAside];
+    let covered_elsewhere = [
+        SandboxStep::Unpinned,
+        SandboxStep::Rescued,
+        SandboxStep::SandboxSetAside,
+    ];
     let covered = [
         &WORK_STEPS[..],
         &PROPOSE_STEPS,
@@ -292,7 +298,11 @@ fn undo_after_the_user_removed_the_lock_keeps_only_their_staged_files() {
 
 #[test]
 fn files_saved_after_the_branch_moved_are_kept() {
-    for step in [SandboxStep::RefMoved, SandboxStep::SomeExchanged, SandboxStep::AllExchanged] {
+    for step in [
+        SandboxStep::RefMoved,
+        SandboxStep::SomeExchanged,
+        SandboxStep::AllExchanged,
+    ] {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
         kill_at(step, "land", &fixture, Some(&proposal));
@@ -317,7 +327,11 @@ fn files_saved_after_the_branch_moved_are_kept() {
 
 #[test]
 fn recovery_works_after_the_user_removed_the_lock() {
-    for step in [SandboxStep::RefMoved, SandboxStep::AllExchanged, SandboxStep::IndexRefreshed] {
+    for step in [
+        SandboxStep::RefMoved,
+        SandboxStep::AllExchanged,
+        SandboxStep::IndexRefreshed,
+    ] {
         let fixture = SandboxFixture::new();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
         kill_at(step, "land", &fixture, Some(&proposal));
@@ -330,7 +344,11 @@ fn recovery_works_after_the_user_removed_the_lock() {
 /// A half-landed change must not come back into files that the user reset.
 #[test]
 fn killed_landing_that_the_user_reset_stays_reset() {
-    for step in [SandboxStep::RefMoved, SandboxStep::SomeExchanged, SandboxStep::IndexRefreshed] {
+    for step in [
+        SandboxStep::RefMoved,
+        SandboxStep::SomeExchanged,
+        SandboxStep::IndexRefreshed,
+    ] {
         let fixture = SandboxFixture::new();
         let start = fixture.tip();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
@@ -489,7 +507,12 @@ const STEP_VARIABLE: &str = "PLANWRIGHT_TEST_STEP";
 const PROPOSAL_VARIABLE: &str = "PLANWRIGHT_TEST_PROPOSAL";
 
 /// Runs a part of a plan in a child process that is killed right after a step.
-fn kill_at(step: SandboxStep, role: &str, fixture: &SandboxFixture, proposal: Option<&LandingProposal>) {
+fn kill_at(
+    step: SandboxStep,
+    role: &str,
+    fixture: &SandboxFixture,
+    proposal: Option<&LandingProposal>,
+) {
     let proposal = proposal.map_or_else(String::new, |proposal| {
         format!("{} {} {}", proposal.target, proposal.old, proposal.new)
     });

@@ -431,7 +431,10 @@ impl ScheduleRun {
         let epoch = self.next_epoch();
         let before_ref_moved = matches!(
             step,
-            SandboxStep::IndexLocked | SandboxStep::Staged | SandboxStep::Journalled | SandboxStep::IndexPlaced
+            SandboxStep::IndexLocked
+                | SandboxStep::Staged
+                | SandboxStep::Journalled
+                | SandboxStep::IndexPlaced
         );
         let landed = self.fixture.land_proposal(work.plan_id, epoch, proposal);
         let Some((path, slots)) = saved else {

@@ -1,4 +1,4 @@
-//! Tests that run on all stores.
+//! Tests of the stores: the conformance suite that all of them pass, then what is specific to each.
 
 // The model checker's locks work only under its scheduler.
 #![cfg(not(feature = "shuttle"))]
@@ -9,5 +9,7 @@ extern crate planwright_store as store;
 
 mod conformance;
 mod lost_answers;
+mod postgres;
 mod read_sets;
+mod sqlite;
 mod store_fixture;

@@ -1,7 +1,7 @@
 //! Approves a result before landing. Checks the landing options first, and skips a valid approval.
 
-use plan::landing_options::LandingDestination;
 use plan::invariant::{Gate, RuleRef};
+use plan::landing_options::LandingDestination;
 use plan::stage::{ApplyState, ConstraintKind, ResultTree};
 use plan::{Command, LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{SandboxError, SandboxKey};

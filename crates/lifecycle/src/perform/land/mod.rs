@@ -12,10 +12,10 @@ mod undo;
 
 use plan::changeset::TreePath;
 use plan::landing_options::LandingDestination;
+use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, RefMove, ResultTree,
 };
-use plan::repository_policy::SandboxCleanupPolicy;
 use plan::{Command, Epoch, LandingOptions, Plan, PlanId, PlanStage, Refusal, Span};
 use sandbox::land::{LandAttempt, LandingMessage, LandingProposal, ProposalOutcome, SandboxResult};
 use sandbox::{LandingObstacle, LocalResource, SandboxError, SandboxKey};
@@ -260,7 +260,8 @@ impl Lifecycle {
                 plan_id: plan.id,
                 resource: &location,
             };
-            let Some(outcome) = self.approved_part(plan, &sandbox_key, tree, &approval.options)? else {
+            let Some(outcome) = self.approved_part(plan, &sandbox_key, tree, &approval.options)?
+            else {
                 continue;
             };
             match sandboxes.propose_landing(&sandbox_key, epoch, &outcome, &mode, &message)? {
