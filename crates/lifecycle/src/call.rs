@@ -7,9 +7,23 @@ use plan::{Caller, PlanVersion};
 #[derive(Debug, Clone)]
 pub struct Call {
     pub(crate) caller: Caller,
-    pub(crate) key: Option<String>,
+    pub(crate) key: Option<CallKey>,
     pub(crate) if_version: Option<PlanVersion>,
     pub(crate) stop: Option<Stop>,
+}
+
+/// An idempotency key.
+#[derive(Debug, Clone)]
+pub(crate) struct CallKey {
+    pub text: String,
+    is_shared: bool,
+}
+
+impl CallKey {
+    /// The caller that the key belongs to; `None` if all callers share it.
+    pub fn scope_owner<'a>(&self, caller: &'a Caller) -> Option<&'a Caller> {
+        (!self.is_shared).then_some(caller)
+    }
 }
 
 impl Call {
@@ -23,10 +37,24 @@ impl Call {
         }
     }
 
-    /// Makes the call idempotent: a repetition with the same key changes nothing and returns the same receipt.
+    /// Makes the call idempotent: a repetition by the same caller with the same key changes nothing and returns the
+    /// same receipt.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
+        self.key = Some(CallKey {
+            text: key.into(),
+            is_shared: false,
+        });
+        self
+    }
+
+    /// Like [`Self::with_key`], for keys that the engine chooses: whoever calls, it is done once.
+    #[must_use]
+    pub(crate) fn with_shared_key(mut self, key: String) -> Self {
+        self.key = Some(CallKey {
+            text: key,
+            is_shared: true,
+        });
         self
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use plan::invariant::{RuleScope, scopes_for_plan};
 use plan::ledger::BudgetAmount;
 use plan::{
-    Command, DecisionRequest, Digest, Phase, Plan, PlanId, QualifiedName, ReceiptOutcome, Refusal,
-    decide,
+    Caller, Command, DecisionRequest, Digest, Phase, Plan, PlanId, QualifiedName, ReceiptOutcome,
+    Refusal, decide,
 };
 use serde_json::{Value, json};
 use store::{
@@ -51,8 +51,8 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<CommitOutcome, LifecycleError> {
         let key = call.key.as_ref().map(|key| IdempotencyKey {
-            scope: key_scope(&command, target.plan_id),
-            key: key.clone(),
+            scope: key_scope(&command, target.plan_id, key.scope_owner(&call.caller)),
+            key: key.text.clone(),
             fingerprint: fingerprint_command(&command, call),
         });
         let reads = reads_for(&command, target);
@@ -261,11 +261,22 @@ fn rule_reads(scope: &RuleScope, target: &CommandTarget) -> ReadSet {
     }
 }
 
-fn key_scope(command: &Command, plan_id: Option<PlanId>) -> String {
-    match plan_id {
-        Some(plan_id) => format!("{} {plan_id}", command.verb()),
-        None => command.verb().to_string(),
+/// The scope within which an idempotency key must be unique. It names the caller, so that a key returns a remembered
+/// answer only to the caller that was allowed to get it.
+fn key_scope(command: &Command, plan_id: Option<PlanId>, owner: Option<&Caller>) -> String {
+    let mut scope = command.verb().to_string();
+    if let Some(plan_id) = plan_id {
+        scope.push_str(&format!(" {plan_id}"));
     }
+    if let Some(owner) = owner {
+        let kind = match owner {
+            Caller::Person(_) => "person",
+            Caller::Agent(_) => "agent",
+            Caller::Worker(_) => "worker",
+        };
+        scope.push_str(&format!(" {kind} {}", owner.name()));
+    }
+    scope
 }
 
 /// Digest of the caller's arguments. Leaves out generated ids and judgements, which differ on each attempt.

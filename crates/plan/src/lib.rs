@@ -14,6 +14,7 @@
 pub mod action;
 pub mod actor;
 pub mod argument;
+pub mod authority;
 pub mod base;
 pub mod caller;
 pub mod changeset;

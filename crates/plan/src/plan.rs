@@ -259,6 +259,11 @@ impl Plan {
         self.entries.get(&phase).copied().unwrap_or(0)
     }
 
+    /// Returns who created the plan. `None` for a plan that Planwright made from another one.
+    pub fn created_by(&self) -> Option<&Caller> {
+        self.done.get(&Verb::Use).map(|created| &created.by)
+    }
+
     /// Returns whether the holder of this epoch holds the plan.
     pub fn is_held_by(&self, epoch: Epoch) -> bool {
         let holder = self.stage.holder();

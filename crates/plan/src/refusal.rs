@@ -93,7 +93,7 @@ pub enum Refusal {
         limit: u64,
         spent: u64,
     },
-    #[error("the lease of {} runs until {expires_at}", .holder.owner)]
+    #[error("the lease is held by {} until {expires_at}", .holder.owner)]
     LeaseRuns {
         holder: LeaseHolder,
         expires_at: Timestamp,
@@ -103,6 +103,9 @@ pub enum Refusal {
     /// The profile requires a person for this step.
     #[error("profile {profile} requires a person for {verb}")]
     NeedsPerson { verb: Verb, profile: Profile },
+    /// This kind of caller may not submit the command, whatever the plan's state.
+    #[error("{caller} is not allowed to {verb}")]
+    NotAuthorized { verb: Verb, caller: Caller },
     #[error("the result is not approved")]
     NeedsApproval,
     /// The result, its target or the rules changed after the approval.
@@ -121,12 +124,12 @@ pub enum Refusal {
         gate: Gate,
     },
     /// The rule is checked by the engine, so a person cannot rule on it.
-    #[error("rule {rule} is checked by `{kind}`, so no person is asked")]
+    #[error("rule {rule} is checked by `{kind}`, so a person cannot answer it")]
     RuleDoesNotAsk { rule: RuleRef, kind: &'static str },
     /// Only a person can send this result back: it meets its rules, or the automatic fixes are used
     /// up.
     #[error(
-        "the result is not sent back automatically: it meets its rules, or the automatic fixes are used up"
+        "only a person can send this result back: it passes its rules, or the limit of automatic fixes is reached"
     )]
     NothingToFix,
     /// Past the point of no return, only these answers are possible.

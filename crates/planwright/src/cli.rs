@@ -412,7 +412,7 @@ fn run_command(
         invocation: invocation.clone(),
         lifecycle: OnceCell::new(),
         mentioned_plan: Cell::new(None),
-        is_typed_by_person: !is_plumbing(name) && !crate::settings::is_inside_run(),
+        is_typed_by_person: !is_plumbing(name) && crate::settings::enclosing_run().is_none(),
     };
     let result = match cli.command {
         Some(command) => command.run(&app),

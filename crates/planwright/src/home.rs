@@ -30,24 +30,15 @@ pub fn current_person() -> Caller {
     Caller::Person(find_user_name(&passwd, uid).unwrap_or_else(|| format!("uid-{uid}")))
 }
 
-/// The caller of this command: the person, or a worker if an actor runs it. Workers may do less than people.
+/// The caller of this command: the person, or the agent inside whose run it was started. An agent may do less.
 ///
-/// This is not a security boundary: an unconfined actor can unset the variable. A confined one cannot reach
+/// This is not a security boundary: an unconfined agent can unset the variable. A confined one cannot reach
 /// the store at all.
 pub fn current_caller() -> Caller {
-    match settings::is_inside_run() {
-        true => Caller::Worker("an agent that calls planwright itself".to_owned()),
-        false => current_person(),
+    match settings::enclosing_run() {
+        Some(run_key) => Caller::Agent(format!("of run {run_key}")),
+        None => current_person(),
     }
-}
-
-/// Refuses the command if an actor runs it. `what` completes the sentence "An agent cannot …".
-pub fn require_person(what: &str) -> Result<(), CommandError> {
-    if !settings::is_inside_run() {
-        return Ok(());
-    }
-    let message = format!("An agent cannot {what}: only a person can.");
-    Err(CommandError::new(CommandExit::NeedsPerson, message))
 }
 
 /// Creates a directory that only its owner can enter, and missing parents. Leaves an existing one unchanged.

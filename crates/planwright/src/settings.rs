@@ -422,13 +422,13 @@ pub fn read_environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Returns whether an actor started this program: every run gets its key in this variable.
+/// Returns the key of the agent run that started this program, if any: every run gets its key in this variable.
 #[expect(
     clippy::disallowed_methods,
     reason = "this module is the only one that reads the environment"
 )]
-pub fn is_inside_run() -> bool {
-    std::env::var_os("PLANWRIGHT_RUN_KEY").is_some()
+pub fn enclosing_run() -> Option<String> {
+    std::env::var_os("PLANWRIGHT_RUN_KEY").map(|key| key.to_string_lossy().into_owned())
 }
 
 /// The user's editor from `VISUAL` or `EDITOR`.

@@ -81,9 +81,7 @@ impl TestClient {
 
     /// The name of the person or worker.
     pub fn caller_name(&self) -> String {
-        match &self.caller {
-            Caller::Person(name) | Caller::Worker(name) => name.clone(),
-        }
+        self.caller.name().to_owned()
     }
 
     /// Submits a command that does not concern an existing plan.

@@ -86,7 +86,7 @@ impl fmt::Display for ViolationKind {
 
 /// The call that wrote an event; `None` if it came through the program or from the harness.
 fn calling_client(by: &Caller) -> Option<CallId> {
-    let (Caller::Person(name) | Caller::Worker(name)) = by;
+    let name = by.name();
     name.parse().ok()
 }
 

@@ -245,7 +245,7 @@ fn scope_arguments(scope: &RuleScope) -> Vec<String> {
 
 /// Whether the caller is a client that uses the library, by its name.
 pub fn is_library_client(caller: &Caller) -> bool {
-    let (Caller::Person(name) | Caller::Worker(name)) = caller;
+    let name = caller.name();
     let parts = name.split_once('.');
     parts.is_some_and(|(client, call)| client.parse::<u32>().is_ok() && call.parse::<u32>().is_ok())
 }

@@ -291,7 +291,7 @@ impl GateEvaluation<'_> {
         let plan = &self.snapshot.row.plan;
         // The key makes retries after an unknown commit safe.
         let judge = Call::by(plan::Caller::Worker("judge".to_owned()));
-        let call = judge.with_key(format!("judged {}", self.lifecycle.ids.new_command_id()));
+        let call = judge.with_shared_key(format!("judged {}", self.lifecycle.ids.new_command_id()));
         let mut delays = RETRY_DELAYS.into_iter();
         loop {
             let verdict = verdict.cloned();

@@ -69,6 +69,13 @@ pub(super) fn create_plan(
         .or(action_profile.map(|profile| (profile, ProfileSource::Action)))
         .or(new.fallback_profile)
         .unwrap_or((crate::Profile::default(), ProfileSource::Default));
+    // Nothing that an agent starts lands without a person.
+    if profile == crate::Profile::Auto && matches!(request.caller, crate::Caller::Agent(_)) {
+        return Err(Refusal::NotAuthorized {
+            verb: request.command.verb(),
+            caller: request.caller.clone(),
+        });
+    }
     let actors = actors.ok_or(Refusal::NoActor)?;
     let works_on_plan = |one: &&ActorDefinition| actors.actor_names().any(|name| *name == one.name);
     let created = PlanCreated {

@@ -71,7 +71,6 @@ pub(super) fn answer_question(
     let Some(question) = draft.plan.stage.question().cloned() else {
         return draft.answer_not_applicable();
     };
-    draft.require_person()?;
     let answer_text = text::require_text("answer", answer)?;
     let fate = match (draft.plan.is_prepared(), answer.trim()) {
         (false, _) => None,

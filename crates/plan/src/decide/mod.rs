@@ -29,6 +29,7 @@ pub use gate::{evaluate_gate, failed_advisory_rules};
 pub use next_step::{EngineStep, IdleReason, next_engine_step};
 pub use project::ForceRemoval;
 
+use crate::authority::check_authority;
 use crate::{Caller, Command, Decision, DecisionFacts, PlanId, PlanVersion, Refusal, Timestamp};
 use draft::DecisionDraft;
 
@@ -49,6 +50,7 @@ pub fn decide(
     request: &DecisionRequest,
     now: Timestamp,
 ) -> Result<Decision, Refusal> {
+    check_authority(&request.command, &request.caller, facts.plan.as_deref())?;
     if let (Some(expected), Some(plan)) = (request.if_version, &facts.plan)
         && plan.version != expected
     {

@@ -25,7 +25,6 @@ pub(super) fn retry_phase(
     if discards_result && draft.plan.is_prepared() {
         return draft.answer_not_applicable();
     }
-    draft.require_person()?;
     let new_limits = limits;
     let limits = new_limits.unwrap_or(draft.plan.limits);
     ledger::require_budget_left(&draft, &limits, new_limits.as_ref())?;
@@ -72,8 +71,10 @@ pub(super) fn revise_work(
             return draft.answer_not_applicable();
         }
     };
-    draft.require_person_or(AutomationStep::Revise)?;
-    let automatic = !draft.request.caller.is_person();
+    let automatic = draft.request.caller.is_worker();
+    if automatic {
+        draft.require_person_or(AutomationStep::Revise)?;
+    }
     if automatic && draft.plan.automatic_remedy() != Some(ResultRemedy::Fix) {
         return Err(Refusal::NothingToFix);
     }
@@ -99,7 +100,7 @@ pub(super) fn revert_to_strategize(
         return draft.answer_not_applicable();
     }
     draft.require_person_or(AutomationStep::Revert)?;
-    let automatic = !draft.request.caller.is_person();
+    let automatic = draft.request.caller.is_worker();
     if automatic && draft.plan.automatic_reversions >= MAX_AUTOMATIC_REVERSIONS {
         return Err(Refusal::ReversionLimit(draft.plan.automatic_reversions));
     }

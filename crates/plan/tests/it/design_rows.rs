@@ -575,7 +575,7 @@ fn every_kind_of_constraint_can_be_recorded_and_retried() {
 fn an_answer_is_recorded_as_a_persons_intervention() {
     let mut world = ExecuteAwaitingInput.default_world();
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Answer));
-    assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
+    assert!(matches!(refusal, Refusal::NotAuthorized { .. }));
     world.submit_as_person(Verb::Answer);
     let Event::DecisionsRecorded { decisions } = &world.log.last().unwrap().event else {
         panic!("an answer is a decision");
@@ -588,7 +588,7 @@ fn an_answer_is_recorded_as_a_persons_intervention() {
 fn only_a_person_waives_a_rule() {
     let world = ExecuteComplete.default_world();
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Waive));
-    assert!(matches!(refusal, Refusal::NeedsPerson { .. }));
+    assert!(matches!(refusal, Refusal::NotAuthorized { .. }));
     let refusal = world.expect_refusal(&ada(), world.command_variant(Verb::Waive, 2));
     assert!(matches!(refusal, Refusal::NonOverridable { .. }));
 }

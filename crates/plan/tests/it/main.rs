@@ -5,6 +5,7 @@
     reason = "a test that cannot go on stops where it is"
 )]
 
+mod authority;
 mod batch;
 mod captured;
 mod changesets;

@@ -11,8 +11,8 @@ use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::profile::AutomationStep;
 use plan::{
-    Action, ActionState, ActorDefinition, Command, Decision, DecisionFacts, Phase, PlanActors,
-    PlanId, Profile, Refusal, RowWrite, decide,
+    Action, ActionState, ActorDefinition, Caller, Command, Decision, DecisionFacts, Phase,
+    PlanActors, PlanId, Profile, Refusal, RowWrite, decide,
 };
 
 use crate::spot::Spot;
@@ -409,5 +409,24 @@ fn rule_draft(name: &str) -> RuleDraft {
         at: vec![Gate::Apply],
         advisory: false,
         non_overridable: false,
+    }
+}
+
+/// Under `auto` a plan lands without a person, so an agent must not start one.
+#[test]
+fn an_agent_cannot_create_a_plan_under_auto() {
+    for profile in Profile::ALL {
+        let request = DecisionRequest {
+            command: Command::Use(NewPlan {
+                profile: Some((profile, ProfileSource::Flag)),
+                ..new_plan()
+            }),
+            plan_id: None,
+            caller: Caller::Agent("reviewer".into()),
+            if_version: None,
+        };
+        let decision = decide(&default_facts(), &request, START_TIME);
+        let refused = matches!(decision, Err(Refusal::NotAuthorized { .. }));
+        assert_eq!(refused, profile == Profile::Auto, "{profile}: {decision:?}");
     }
 }

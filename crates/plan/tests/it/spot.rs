@@ -152,7 +152,7 @@ fn submit_verb(world: &mut PlanWorld, verb: Verb, driver: StepCaller) {
     let caller = match driver {
         StepCaller::Person => ada(),
         StepCaller::WorkerFirst => match world.decide(&worker(), world.default_command(verb)) {
-            Err(Refusal::NeedsPerson { .. }) => ada(),
+            Err(Refusal::NeedsPerson { .. } | Refusal::NotAuthorized { .. }) => ada(),
             Ok(_) | Err(_) => worker(),
         },
     };

@@ -370,7 +370,7 @@ fn answer_cell(verb: Verb, answer: Result<String, String>) -> String {
         // The profiles differ in whether the plan stops or retries.
         Ok(done) if verb == Verb::Fail => done.split('/').next_back().unwrap().into(),
         Ok(_) => "goes".into(),
-        Err(kind) if kind == "NeedsPerson" => "asks".into(),
+        Err(kind) if kind == "NeedsPerson" || kind == "NotAuthorized" => "asks".into(),
         Err(kind) => kind,
     }
 }

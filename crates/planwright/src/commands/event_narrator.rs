@@ -152,12 +152,11 @@ impl EventNarrator {
 
 /// Returns the caller's name without process id and time.
 fn caller_name(by: &Caller) -> String {
-    let name = match by {
-        Caller::Person(name) | Caller::Worker(name) => name,
-    };
-    let name = name
-        .split_once(" (")
-        .map_or(name.as_str(), |(name, _)| name);
+    if let Caller::Agent(_) = by {
+        return by.to_string();
+    }
+    let name = by.name();
+    let name = name.split_once(" (").map_or(name, |(name, _)| name);
     match name.split_once('-') {
         // Workers are named `worker PID-TIME`; the time is only there to make the name unique.
         Some((worker, _)) if worker.starts_with("worker ") => worker.to_owned(),

@@ -107,13 +107,13 @@ impl From<LifecycleError> for CommandError {
                 capitalize_sentence(&error.to_string()),
             )
             .with_kind("waiting_for_host")
-            .with_hint("Work on it there, or register this host's copy: planwright project relink"),
+            .with_hint("Work on it there, or register this host's copy: planwright project relink PROJECT RESOURCE --git PATH"),
             LifecycleError::ResourceGone { .. } => Self::new(
                 CommandExit::NotFound,
                 capitalize_sentence(&error.to_string()),
             )
             .with_kind("resource_gone")
-            .with_hint("Link it again: planwright project link"),
+            .with_hint("Link it again: planwright project link PROJECT --git PATH --as RESOURCE"),
             LifecycleError::LandedOnBranch { ref branch } => {
                 let branch = branch.clone();
                 Self::new(

@@ -119,19 +119,23 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         Refusal::LimitTooLow { unit, limit, spent } => new(CommandExit::Conflict, "limit_too_low")
             .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(*unit, *spent, *limit))),
         Refusal::LeaseRuns { .. } => {
-            new(CommandExit::Conflict, "lease_runs").with_hint("It can be reclaimed once it has expired.")
+            new(CommandExit::Conflict, "lease_runs").with_hint("Reclaim it after that: planwright plumbing reclaim ID")
         }
         Refusal::QuestionOpen => new(CommandExit::Conflict, "question_open"),
+        Refusal::NotAuthorized { .. } => new(CommandExit::NeedsPerson, "not_authorized")
+            .with_hint("Ask a person to do this."),
         Refusal::NeedsPerson { .. } => new(CommandExit::NeedsPerson, "needs_person"),
         Refusal::ApprovalVoid(_) => {
             new(CommandExit::NeedsPerson, "approval_void").with_hint("Review the current result and approve it: planwright apply ID")
         }
         Refusal::RuleOfRepository => new(CommandExit::Usage, "rule_of_repository"),
         Refusal::NothingToJudge { .. } => {
-            new(CommandExit::Usage, "nothing_to_judge").with_hint("Judge it --at result or --at apply.")
+            new(CommandExit::Usage, "nothing_to_judge").with_hint("Check it at a gate that has a result: --at result or --at apply")
         }
-        Refusal::RuleDoesNotAsk { .. } => new(CommandExit::Usage, "not_asking")
-            .with_hint("To land in spite of it: planwright waive ID NAME --reason \"TEXT\""),
+        Refusal::RuleDoesNotAsk { rule, .. } => new(CommandExit::Usage, "not_asking").with_hint(format!(
+            "To land anyway: planwright waive ID {} --reason \"TEXT\"",
+            rule.name
+        )),
         Refusal::NothingToFix => new(CommandExit::NeedsPerson, "nothing_to_fix")
             .with_hint("planwright revise ID \"TEXT\""),
         Refusal::NeedsApproval => new(CommandExit::NeedsPerson, "needs_approval").with_hint("planwright apply ID"),
@@ -171,7 +175,7 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             error
         }
         Refusal::ResourceExists { project, name } => new(CommandExit::Conflict, "resource_exists").with_hint(format!(
-            "If it moved: planwright project relink {project} {name}"
+            "If it moved: planwright project relink {project} {name} --git PATH"
         )),
         Refusal::PlaceTaken { .. } => new(CommandExit::Conflict, "place_taken"),
         Refusal::ResourceKind { project, name, .. } => new(CommandExit::Conflict, "resource_kind").with_hint(format!(
@@ -185,11 +189,8 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         Refusal::Arguments(_) => new(CommandExit::Usage, "bad_arguments"),
         Refusal::BadDecision { .. } => new(CommandExit::Usage, "bad_decision"),
         Refusal::RuleExists { scope, name } => new(CommandExit::Conflict, "rule_exists")
-            .with_hint(format!("Remove it first: {}", rule_removal_command(scope, name))),
-        Refusal::NonOverridable { rule } => new(CommandExit::Blocked, "non_overridable").with_hint(format!(
-            "It can only be removed: {}",
-            rule_removal_command(&rule.scope, &rule.name)
-        )),
+            .with_hint(rule_removal_hint(scope, name)),
+        Refusal::NonOverridable { rule } => new(CommandExit::Blocked, "non_overridable").with_hint(rule_removal_hint(&rule.scope, &rule.name)),
         Refusal::NodeHasOpenChangeset { open } => new(CommandExit::Conflict, "node_has_open_changeset").with_hint(format!(
             "Record into it, or seal it: planwright plumbing seal-changeset {} --epoch {} --changeset {}",
             open.plan, open.epoch, open.id
@@ -205,24 +206,28 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
     }
 }
 
-/// The command that removes a rule, or a sentence if only a change of the file can.
-fn rule_removal_command(scope: &RuleScope, name: &RuleName) -> String {
+/// How to remove a rule.
+fn rule_removal_hint(scope: &RuleScope, name: &RuleName) -> String {
+    match rule_removal_command(scope, name) {
+        Some(command) => format!("Remove it: {command}"),
+        None if matches!(scope, RuleScope::Repository(_)) => {
+            "Remove it from planwright.yaml on the target branch.".to_owned()
+        }
+        None => "The plan copied this rule from planwright.yaml. Cancel the plan, edit the file and start a new plan."
+            .to_owned(),
+    }
+}
+
+/// The command that removes a rule. `None` for rules that are defined in a file.
+fn rule_removal_command(scope: &RuleScope, name: &RuleName) -> Option<String> {
     let scope = match scope {
         RuleScope::Global => String::new(),
         RuleScope::Project(project) => format!(" --project {project}"),
-        // Rules of a repository change only by landing on the target branch.
-        RuleScope::Repository(_) => {
-            return "Change planwright.yaml on the target branch.".to_owned();
-        }
-        RuleScope::WorkingTree(_) => {
-            return "It was copied from planwright.yaml when the plan was made: cancel the plan, change the file \
-                    and run it again."
-                .to_owned();
-        }
+        RuleScope::Repository(_) | RuleScope::WorkingTree(_) => return None,
         RuleScope::Action(action) => format!(" --action {action}"),
         RuleScope::Plan(plan) => format!(" --plan {plan}"),
     };
-    format!("planwright rule remove {name}{scope}")
+    Some(format!("planwright rule remove {name}{scope}"))
 }
 
 #[cfg(test)]
@@ -242,7 +247,7 @@ mod tests {
             RuleScope::Action("acme/tidy".parse().unwrap()),
             RuleScope::Plan(ID.parse().unwrap()),
         ] {
-            let command = rule_removal_command(&scope, &name);
+            let command = rule_removal_command(&scope, &name).unwrap();
             let parsed = Cli::try_parse_from(command.split(' '));
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
         }

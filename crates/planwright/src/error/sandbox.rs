@@ -70,7 +70,7 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
             "Repeat the command. If no git process is running, remove {}",
             lock.display()
         )),
-        SandboxError::OccupiedByProcess { .. } => new(CommandExit::Conflict, "occupied").with_hint("End it first."),
+        SandboxError::OccupiedByProcess { .. } => new(CommandExit::Conflict, "occupied").with_hint("Stop that process, then repeat the command."),
         SandboxError::SandboxInUse { .. } => {
             new(CommandExit::Conflict, "occupied").with_hint("Repeat the command when it has finished.")
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Context;
 use plan::invariant::Gate;
 use plan::stage::FailureCategory;
-use plan::{Caller, Event, Plan, RecordedEvent, evolve};
+use plan::{Event, Plan, RecordedEvent, evolve};
 use store::PlanRow;
 
 use super::GateTrialSettings;
@@ -87,9 +87,9 @@ pub fn check_outcome(
         let history = env.lifecycle.read_history(plan.id)?;
         event_dump.append_events(&history)?;
         for recorded in &history {
-            let (Caller::Person(name) | Caller::Worker(name)) = &recorded.by;
+            let name = recorded.by.name();
             event_by_caller.insert(
-                name.clone(),
+                name.to_owned(),
                 format!("{plan_id} {:?}", recorded.event.kind()),
             );
         }

@@ -143,7 +143,7 @@ impl Lifecycle {
         let mut number = 1_u32;
         loop {
             let key = format!("planwright undo {number}");
-            let call = call.follow_up().with_key(key);
+            let call = call.follow_up().with_shared_key(key);
             let done = self.create_undo_plan(origin.id, result, &call)?;
             let stage = &done.plan.stage;
             let is_spent = match matches!(stage, PlanStage::Apply(ApplyState::Applied(_))) {

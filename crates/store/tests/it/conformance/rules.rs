@@ -162,7 +162,10 @@ fn of_sixteen_rules_with_one_name_one_is_added(fixture: &StoreFixture) {
     let client = fixture.client();
     let plan = client.create_queued_plan("be ruled");
     for scope in [RuleScope::Global, RuleScope::Plan(plan)] {
-        let answers = fixture.race(16, |_, client| client.submit(add(&scope, "one", "true")));
+        let answers = fixture.race(16, |number, client| {
+            let person = client.as_person(&format!("person {number}"));
+            person.submit(add(&scope, "one", "true"))
+        });
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
         for answer in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             assert!(
@@ -181,7 +184,8 @@ fn of_sixteen_rules_with_one_name_one_is_added(fixture: &StoreFixture) {
 fn parallel_changes_of_a_scope_each_get_a_revision(fixture: &StoreFixture) {
     let names: Vec<String> = (0..8).map(|number| format!("rule-{number}")).collect();
     fixture.race(8, |number, client| {
-        expect_done(client.submit(add(&RuleScope::Global, &names[number], "true")));
+        let person = client.as_person("ada");
+        expect_done(person.submit(add(&RuleScope::Global, &names[number], "true")));
     });
     let book = fixture.open().read_rules(&[RuleScope::Global]).unwrap();
     assert_eq!(
@@ -226,7 +230,8 @@ fn no_gate_opens_after_a_rule_that_forbids_it_was_added(fixture: &StoreFixture) 
     let added = AtomicBool::new(false);
     fixture.race(plans.len() + 1, |number, client| {
         if number == plans.len() {
-            expect_done(client.submit(add(&RuleScope::Global, "never", "false")));
+            let person = client.as_person("ada");
+            expect_done(person.submit(add(&RuleScope::Global, "never", "false")));
             added.store(true, Ordering::SeqCst);
             return;
         }
