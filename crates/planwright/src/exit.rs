@@ -63,7 +63,7 @@ impl CommandExit {
             Self::Conflict => "conflict: state, version, lease or merge",
             Self::Blocked => "blocked by a gate",
             Self::NeedsPerson => "a person is needed",
-            Self::NotLanded => "the plan ended or halted without landing",
+            Self::NotLanded => "the plan failed or ended without landing",
             Self::TimedOut => "timed out waiting",
             Self::Unknown => "outcome unknown: repeat with the same --idempotency-key",
             Self::Interrupted => "interrupted",

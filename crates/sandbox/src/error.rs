@@ -77,15 +77,15 @@ pub enum SandboxError {
     #[error("the sandbox {path} is gone")]
     SandboxMissing { path: PathBuf },
     /// A path in the sandbox cannot be part of a result.
-    #[error("{path} cannot be taken into the result: {why}")]
+    #[error("{path} cannot be part of the result: {why}")]
     Uncapturable { path: TreePath, why: &'static str },
     /// A name that cannot be in a tree.
     #[error(
-        "{name} cannot be taken into the result: git refuses the name because some systems read it as .git"
+        "{name} cannot be part of the result: git refuses the name because some systems read it as .git"
     )]
     NameRefused { name: String },
     /// Like `Uncapturable`, for several paths.
-    #[error("{} cannot be taken into the result: {why}", format_paths(paths))]
+    #[error("{} cannot be part of the result: {why}", format_paths(paths))]
     UncapturablePaths {
         paths: Vec<TreePath>,
         why: &'static str,
@@ -110,7 +110,9 @@ pub enum SandboxError {
         target: String,
     },
     /// Another git holds a lock in the repository.
-    #[error("{lock} exists: another git is running in this repository, or one was killed")]
+    #[error(
+        "{lock} exists: another git process is running in this repository, or a killed one left it"
+    )]
     LockedByGit { lock: PathBuf },
     /// Another landing holds the lock of the same repository.
     #[error("another landing is in progress in {path}")]

@@ -18,7 +18,7 @@ use crate::{actor_set, current_repository, home, settings, ui, yaml};
 /// Manage the agents that work on plans
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Add an agent, or replace the one of that name
+    /// Add an agent, or replace the one with that name
     ///
     /// Existing plans keep the definition they started with.
     Add {

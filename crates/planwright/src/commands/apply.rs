@@ -118,7 +118,7 @@ pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         ..args.landing.options_or(default_landing_options(&row))?
     };
     if !args.yes && needs_approval(&row) {
-        confirm_landing(app, &row, "apply", &options.paths)?;
+        confirm_landing(app, &row, &LandingPrompt::Apply(&options))?;
     }
     land_plan(app, plan_id, &options, &call)
 }
@@ -161,12 +161,17 @@ pub fn land_plan(
     describe_landing(app, outcome)
 }
 
+/// What the person is asked to confirm.
+pub enum LandingPrompt<'a> {
+    Apply(&'a LandingOptions),
+    Undo,
+}
+
 /// Shows what is about to land and asks for confirmation. Fails if there is no terminal to ask on.
 pub fn confirm_landing(
     app: &App,
     row: &PlanRow,
-    verb: &str,
-    paths: &[String],
+    prompt: &LandingPrompt<'_>,
 ) -> Result<(), CommandError> {
     let handle = app.lifecycle()?.short_handle(row.plan.id)?;
     if !ui::can_ask_person(app.format) {
@@ -175,30 +180,41 @@ pub fn confirm_landing(
             "This needs confirmation, and there is no terminal to ask on.",
         )
         .with_hint(format!("Review the changes: planwright diff {handle}"))
-        .with_hint(format!("planwright {verb} {handle} --yes")));
+        .with_hint(match prompt {
+            LandingPrompt::Apply(options) => {
+                let command = format!("planwright apply {handle} --yes");
+                with_landing_flags(command, options, default_landing_options(row))
+            }
+            LandingPrompt::Undo => format!("planwright undo {handle} --yes"),
+        }));
     }
+    let paths = match prompt {
+        LandingPrompt::Apply(options) => options.paths.as_slice(),
+        LandingPrompt::Undo => &[],
+    };
     let summary = diff::summarize_changes(&app.lifecycle()?.view_changes(row.plan.id)?, paths)?;
     let targets: Vec<String> = row.plan.resources.iter().map(describe_target).collect();
     let targets = targets.join(", ");
-    let prompt = match verb {
-        "undo" => format!("Undo this on {targets}?"),
-        _ => format!("Land this on {targets}?"),
+    let question = match prompt {
+        LandingPrompt::Undo => format!("Undo this on {targets}?"),
+        LandingPrompt::Apply(_) => format!("Land this on {targets}?"),
     };
     let goal = ui::truncate_line(row.plan.goal.as_str(), 70);
-    let question = format!(
-        "{summary}{goal}
-{prompt} [y/N] "
-    );
+    let question = format!("{summary}{goal}\n{question} [y/N] ");
     let answer = ui::ask_person(&question).unwrap_or_default().to_lowercase();
     if matches!(answer.as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(CommandError::new(
-        CommandExit::NeedsPerson,
-        "Nothing landed; the plan is unchanged.",
-    )
-    .with_hint(format!("planwright diff {handle}"))
-    .with_hint(format!("planwright revise {handle} \"TEXT\"")))
+    let declined = |message| {
+        CommandError::new(CommandExit::NeedsPerson, message)
+            .with_hint(format!("planwright diff {handle}"))
+    };
+    Err(match prompt {
+        LandingPrompt::Apply(_) => declined("Nothing landed; the plan is unchanged.")
+            .with_hint(format!("planwright revise {handle} \"TEXT\"")),
+        // A landed plan cannot be revised.
+        LandingPrompt::Undo => declined("Nothing was undone."),
+    })
 }
 
 /// Names the branch and its project, because branches of different projects often share a name.
@@ -206,7 +222,7 @@ fn describe_target(resource: &plan::PlanResource) -> String {
     match resource.target.as_deref() {
         Some(target) => {
             let branch = target.strip_prefix("refs/heads/").unwrap_or(target);
-            format!("{branch} of {}", resource.project)
+            format!("{branch} in {}", resource.project)
         }
         None => resource.name.clone(),
     }
@@ -285,9 +301,13 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             let question = done.plan.stage.question();
             let text = question.map_or_else(String::new, |question| question.text.to_string());
             let mut error = CommandError::new(CommandExit::NeedsPerson, text)
-                .with_hint(format!("planwright answer {handle} landed"))
-                .with_hint(format!("planwright answer {handle} again"))
-                .with_hint(format!("planwright answer {handle} drop"));
+                .with_hint(format!(
+                    "Count it as landed: planwright answer {handle} landed"
+                ))
+                .with_hint(format!("Land it again: planwright answer {handle} again"))
+                .with_hint(format!(
+                    "Give it up and cancel the plan: planwright answer {handle} drop"
+                ));
             error.data = view_with_receipt(app, &done)?;
             Err(error)
         }
@@ -335,11 +355,19 @@ fn describe_landed(plan: &plan::Plan) -> String {
 /// Returns the `apply` command with the flags of the valid approval, as far as they differ from the
 /// repository's defaults.
 pub fn repeat_apply_command(plan: &plan::Plan, handle: &str) -> String {
-    let mut command = format!("planwright apply {handle}");
-    let Some(options) = plan.valid_approval().map(|approval| &approval.options) else {
-        return command;
-    };
-    let defaults = &plan.policy.landing;
+    let command = format!("planwright apply {handle}");
+    match plan.valid_approval() {
+        Some(approval) => with_landing_flags(command, &approval.options, &plan.policy.landing),
+        None => command,
+    }
+}
+
+/// Appends the flags for these options, as far as they differ from the options that apply without flags.
+fn with_landing_flags(
+    mut command: String,
+    options: &LandingOptions,
+    defaults: &LandingOptions,
+) -> String {
     if options.shape != defaults.shape {
         command.push_str(&match &options.shape {
             LandingDestination::Commit => " --as commit".to_owned(),

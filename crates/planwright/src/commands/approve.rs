@@ -8,15 +8,15 @@ use crate::commands::apply::LandingArgs;
 use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
 use crate::error::CommandError;
 
-/// Approve a result without landing it, or answer an ask rule
+/// Approve a result without landing it, or answer a rule that asks a person
 #[derive(Debug, clap::Args)]
 pub struct ApproveArgs {
     /// Plan ID or handle, or @ for the plan you used last
     id: String,
-    /// Confirm this ask rule instead of approving the result
+    /// Answer yes to this rule instead of approving the result
     #[arg(long, value_name = "NAME")]
     rule: Option<RuleName>,
-    /// Reject the rule, with a reason
+    /// With --rule: answer no, with a reason
     #[arg(long, value_name = "REASON", requires = "rule")]
     reject: Option<String>,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{actor_set, settings, ui};
 
-/// Check that Planwright can work here, and repair what crashes left
+/// Check that Planwright can work here; --fix repairs what a crash left behind
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
     /// Migrate the store, reclaim expired leases, finish interrupted landings and remove leftovers of
@@ -113,7 +113,7 @@ fn check_free_space(path: &Path, free: std::io::Result<u64>) -> DoctorFinding {
         name: "room",
         ok,
         message,
-        hint: (!ok).then(|| "Free space: planwright sandbox clean".to_owned()),
+        hint: (!ok).then(|| "Free up disk space: planwright sandbox clean".to_owned()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached};
 use crate::error::CommandError;
 use crate::limits::LimitArgs;
 
-/// Retry a halted plan, optionally with new limits
+/// Retry a failed plan, optionally with new limits
 #[derive(Debug, clap::Args)]
 pub struct RetryArgs {
     /// Plan ID or handle, or @ for the plan you used last

@@ -155,7 +155,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     lines.push(("agents", describe_actors(&plan.actors)));
     lines.push((
         "attempt",
-        format!("{} of {}", plan.attempt, Phase::as_str(plan.phase())),
+        format!("{} ({})", plan.attempt, Phase::as_str(plan.phase())),
     ));
     lines.push(("limits", ui::format_limits(plan.limits)));
     lines.extend(describe_usage(plan, &ledger, &lifecycle.budget()));

@@ -29,7 +29,7 @@ pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let row = lifecycle.get_plan(plan_id)?;
     let landed = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
     if !args.yes && landed {
-        apply::confirm_landing(app, &row, "undo", &[])?;
+        apply::confirm_landing(app, &row, &apply::LandingPrompt::Undo)?;
     }
     let undone = lifecycle.undo_plan(plan_id, &call)?;
     if let Some(done) = undone.earlier_outcome {

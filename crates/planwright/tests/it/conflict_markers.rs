@@ -55,7 +55,7 @@ fn a_conflict_of_which_any_mark_is_left_is_no_result() {
         assert_eq!(describe_state(&data), "execute/errored", "{solve}");
         assert_eq!(data["error"]["category"], "actor", "{solve}");
         let says = data["error"]["message"].as_str().unwrap();
-        let expected = format!("{named} cannot be taken into the result: conflict markers remain");
+        let expected = format!("{named} cannot be part of the result: conflict markers remain");
         assert!(says.starts_with(&expected), "{solve}: {says}");
     }
 }

@@ -232,3 +232,15 @@ fn a_directory_that_changed_names_no_commits() {
     let messages = said.messages();
     assert!(!messages.contains("changed by"), "{messages}");
 }
+
+/// Guards against a hint that lands everything on the target branch when a part of it was to land on another one.
+#[test]
+fn the_hint_to_confirm_repeats_how_to_land() {
+    let repo = ShopRepository::new();
+    let plan = repo.submit_usual_change();
+    let words = ["apply", &plan, "--as", "branch", "side", "--", "src/a.txt"];
+    let asked = repo.program.run(words).finish();
+    assert_eq!(asked.exit_code(), Some(6), "{asked:?}");
+    let hint = "--yes --as branch side -- src/a.txt";
+    assert!(asked.stderr.contains(hint), "{asked:?}");
+}

@@ -31,7 +31,7 @@ fn writes_below_a_submodule_are_refused_by_name() {
         assert_eq!(describe_state(&data), "execute/errored", "{script}");
         assert_eq!(data["error"]["category"], "actor", "{script}: {data}");
         let says = data["error"]["message"].as_str().unwrap();
-        let expected = format!("{named} cannot be taken into the result");
+        let expected = format!("{named} cannot be part of the result");
         assert!(says.starts_with(&expected), "{script}: {says}");
         // Tried again, it is still there and still refused.
         assert_eq!(

@@ -26,7 +26,7 @@ pub struct RunArgs {
     /// editor opens.
     #[arg(value_name = "GOAL|ID")]
     what: Option<String>,
-    /// Goal, for goals of a single word
+    /// Goal text. Required if the goal is a single word
     #[arg(long, value_name = "TEXT", conflicts_with = "what")]
     goal: Option<String>,
     /// Agent to run: an installed one such as claude or codex, or one you defined
@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Automation profile: manual, supervised, review or auto
     #[arg(long)]
     profile: Option<Profile>,
-    /// Make a strategy first, and review it before anything changes
+    /// Have the agent write a strategy first, for you to review
     #[arg(long)]
     strategy: bool,
     /// Include uncommitted changes in the sandbox

@@ -85,7 +85,7 @@ fn hint_other_projects(error: CommandError) -> CommandError {
 pub fn answer_detached(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandError> {
     let handle = app.lifecycle()?.short_handle(plan_id)?;
     let text = format!(
-        "{} waits for a worker.\n",
+        "{} is queued for a worker.\n",
         ui::style_text(ui::BOLD, &handle)
     );
     Ok(CommandAnswer::new(json!(app.plan_view(plan_id)?), text)
