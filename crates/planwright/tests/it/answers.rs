@@ -147,7 +147,7 @@ fn a_name_that_git_refuses_is_named() {
         assert_eq!(said.exit_code(), Some(4), "{name}: {said:?}");
         let messages = said.messages();
         assert!(
-            messages.contains(&format!("{name} cannot be taken")),
+            messages.contains(&format!("{name} cannot be part")),
             "{messages}"
         );
         assert!(!messages.contains("git add"), "{messages}");

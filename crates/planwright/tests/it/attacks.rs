@@ -327,7 +327,7 @@ fn one_sandbox_that_stays_keeps_no_other_from_going() {
     let (plain, _) = repo.plan_in_execute();
     repo.run_ok(&["cancel", &nested]);
     repo.run_ok(&["cancel", &plain]);
-    let said = repo.run_bad(1, &["sandbox", "clean"], "inner cannot be taken");
+    let said = repo.run_bad(1, &["sandbox", "clean"], "inner cannot be part");
     assert!(
         said.messages().contains("remove it or its .git"),
         "{said:?}"

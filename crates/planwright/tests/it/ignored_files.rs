@@ -256,7 +256,7 @@ git add -f dist; echo x >> src/a.txt
     );
     let (_, data) = env.start_plan(7);
     let says = data["error"]["message"].as_str().unwrap();
-    assert!(says.starts_with("dist cannot be taken"), "{says}");
+    assert!(says.starts_with("dist cannot be part"), "{says}");
 }
 
 /// Work that landed and work that did not: what git ignores is kept below the home when the sandbox goes, for nobody
