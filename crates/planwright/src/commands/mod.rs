@@ -211,7 +211,7 @@ fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, Co
     let (standing, style) = app.plan_standing(&row)?;
     let handle = app.lifecycle()?.short_handle(done.plan.id)?;
     let text = format!(
-        "{} is {} ({}, version {})\n{}",
+        "{}: {} ({}, version {})\n{}",
         ui::style_text(ui::BOLD, &handle),
         ui::style_text(style, standing),
         row.plan.stage,

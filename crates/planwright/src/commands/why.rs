@@ -230,11 +230,11 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
     match (&plan.stage, plan.needs_person()) {
         (PlanStage::Strategize(_) | PlanStage::Execute(_), true) => {
             format!(
-                "It is {}, and profile {profile} asks a person before it continues",
+                "Profile {profile} requires a person to continue ({})",
                 plan.stage
             )
         }
-        (PlanStage::Apply(_), true) => format!("It is {} and needs a person", plan.stage),
+        (PlanStage::Apply(_), true) => format!("A person is needed to continue ({})", plan.stage),
         (_, false) if plan.stage.queue_entry().is_some() => {
             describe_claim_wait(plan, why.plans_ahead)
         }
@@ -244,9 +244,9 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
                 .as_ref()
                 .is_some_and(|gate| !gate.failed_rules.is_empty()) =>
         {
-            format!("It is {}, and a gate blocks it", plan.stage)
+            format!("A gate blocks the plan ({})", plan.stage)
         }
-        (_, false) => format!("It is {} and can continue", plan.stage),
+        (_, false) => format!("The plan can continue ({})", plan.stage),
     }
 }
 
@@ -258,8 +258,8 @@ fn describe_claim_wait(plan: &plan::Plan, ahead: Option<usize>) -> String {
         .filter(|actor| plan.actor_definition(actor).is_none());
     match undefined {
         Some(actor) => format!(
-            "It is waiting for `{actor}` to claim the {phase} phase. It has no definition of that agent, \
-             so another program or plumbing must claim it"
+            "Agent `{actor}` has no definition, so workers cannot run it. Another program must claim the {phase} phase \
+             (planwright plumbing start-{phase})"
         ),
         None => {
             let queue = match ahead {
