@@ -11,7 +11,7 @@ use crate::sandboxes::{
 };
 use crate::step_faults::SandboxStep;
 use crate::supervise::{self, ExclusiveLock};
-use crate::{ObjectId, SandboxError, files, refs};
+use crate::{LocationProblem, ObjectId, SandboxError, files, refs};
 
 /// How long to wait for a lock that may be held by accident: a forked child inherits open locks
 /// until it executes its program.
@@ -234,8 +234,7 @@ impl Sandboxes {
             DirectoryOccupant::Unknown => {
                 return Err(SandboxError::UnusableLocation {
                     path: directory,
-                    why: "stays: this system cannot tell whether a process runs in it".to_owned(),
-                    hint: "Remove it by hand when nothing uses it.".to_owned(),
+                    problem: LocationProblem::UnknownOccupant,
                 });
             }
             DirectoryOccupant::Process(process) => {

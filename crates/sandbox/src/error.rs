@@ -47,14 +47,11 @@ pub enum SandboxError {
         /// The operation that failed.
         what: String,
     },
-    /// A path that a project cannot use.
-    #[error("{path} {why}")]
+    /// A path that cannot be used as it is.
+    #[error("{path} {problem}")]
     UnusableLocation {
         path: PathBuf,
-        /// A predicate, such as `is not a directory`.
-        why: String,
-        /// What to do instead; a sentence.
-        hint: String,
+        problem: LocationProblem,
     },
     /// The repository has no current branch to land on.
     #[error("{path} has no branch checked out (HEAD is detached)")]
@@ -153,6 +150,44 @@ pub enum SandboxError {
     /// A file that the engine wrote cannot be read.
     #[error("{path} is damaged: {why}")]
     DamagedFile { path: PathBuf, why: String },
+}
+
+/// Why a path cannot be used. Each text is a predicate that follows the path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LocationProblem {
+    #[error("is not a directory")]
+    NotADirectory,
+    /// The path leads into a `.git` directory.
+    #[error("is the inside of a repository")]
+    InsideRepository,
+    #[error("has no commit yet")]
+    NoCommit,
+    /// It was registered as a plain directory.
+    #[error("is a git repository")]
+    IsGitRepository,
+    #[error("is not in a git repository")]
+    NotAGitRepository,
+    /// A plain directory was to get a new branch.
+    #[error("is not a git repository: it has no branches")]
+    NoBranches,
+    /// The repository is bare.
+    #[error("has no working tree")]
+    NoWorkTree,
+    #[error("has a line break in its path, which git does not support here")]
+    LineBreakInPath,
+    #[error("is gone: it was moved or deleted")]
+    Gone {
+        /// As `project/resource`.
+        resource: String,
+        /// The option that registers a new location of its kind.
+        option: &'static str,
+    },
+    #[error("stays: this system cannot tell whether a process runs in it")]
+    UnknownOccupant,
+    #[error("has too many files to search for nested repositories")]
+    TooManyFiles,
+    #[error("has too many directories that git takes for bare repositories")]
+    TooManyBareRepositories,
 }
 
 impl SandboxError {

@@ -52,7 +52,7 @@ pub use check_dir::{CheckDir, PathDiffStat};
 pub use cleanup::{PlanSandboxDir, RescueRef};
 pub use compare::{DiffFormat, PathLineCount, TreeDiff};
 pub use copy_ignored::{IgnoredCopyLimits, IgnoredCopySummary};
-pub use error::SandboxError;
+pub use error::{LocationProblem, SandboxError};
 pub use files::free_bytes;
 pub use git::{GIT_TIMEOUT, GitEnv, git_version, minimum_git_version};
 pub use ignored::{IgnoredFiles, IgnoredPath, SandboxCondition};

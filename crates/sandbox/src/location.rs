@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::FileErrorContext;
 use crate::git::{self, GitCommand, GitEnv};
-use crate::{Repository, SandboxError};
+use crate::{LocationProblem, Repository, SandboxError};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitLocation {
@@ -29,11 +29,7 @@ pub fn locate_git_repository(
     git::git_version(git_env)?;
     let resolved = path.canonicalize().while_being("found", path)?;
     if !resolved.is_dir() {
-        return Err(unusable_location(
-            path,
-            "is not a directory",
-            "Give the path of a checkout.",
-        ));
+        return Err(unusable_location(path, LocationProblem::NotADirectory));
     }
     let repository = Repository::open(git_env, &resolved)?;
     let location = match repository.work_tree() {
@@ -44,11 +40,7 @@ pub fn locate_git_repository(
             resolved
         }
         None => {
-            return Err(unusable_location(
-                path,
-                "is the inside of a repository",
-                "Give the path of its checkout.",
-            ));
+            return Err(unusable_location(path, LocationProblem::InsideRepository));
         }
     };
     let branch = match branch {
@@ -62,14 +54,7 @@ pub fn locate_git_repository(
     };
     if repository.tip(&branch)?.is_none() {
         if repository.tip("HEAD")?.is_none() {
-            return Err(unusable_location(
-                path,
-                "has no commit yet",
-                &format!(
-                    "Create one: git -C {} commit --allow-empty -m start",
-                    path.display()
-                ),
-            ));
+            return Err(unusable_location(path, LocationProblem::NoCommit));
         }
         return Err(SandboxError::NoBranch {
             path: location,
@@ -88,11 +73,7 @@ pub fn locate_directory(git_env: &GitEnv, path: &Path) -> Result<DirectoryLocati
     let resolved = path.canonicalize().while_being("found", path)?;
     std::fs::read_dir(&resolved).while_being("read", path)?;
     if resolved.join(".git").exists() {
-        return Err(unusable_location(
-            path,
-            "is a git repository",
-            "Register it with --git instead of --dir.",
-        ));
+        return Err(unusable_location(path, LocationProblem::IsGitRepository));
     }
     Ok(DirectoryLocation { path: resolved })
 }
@@ -121,10 +102,9 @@ pub fn create_demo_repository(
         .map(drop)
 }
 
-fn unusable_location(path: &Path, why: &str, hint: &str) -> SandboxError {
+fn unusable_location(path: &Path, problem: LocationProblem) -> SandboxError {
     SandboxError::UnusableLocation {
         path: path.to_owned(),
-        why: why.to_owned(),
-        hint: hint.to_owned(),
+        problem,
     }
 }

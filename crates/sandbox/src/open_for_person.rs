@@ -28,7 +28,7 @@ use crate::files::PathHandle;
 use crate::ignored::IndexEntry;
 use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
 use crate::vault::Vault;
-use crate::{SandboxError, checkout, files, ignored, repository, supervise};
+use crate::{LocationProblem, SandboxError, checkout, files, ignored, repository, supervise};
 
 /// How long to wait for a lock that another process holds briefly.
 const OPEN_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
@@ -392,8 +392,7 @@ impl<'a> RepositoryInspector<'a> {
             if seen > MAX_SCANNED_ENTRIES {
                 return Err(SandboxError::UnusableLocation {
                     path: root.to_owned(),
-                    why: "has too many files to search for nested repositories".to_owned(),
-                    hint: "View its changes instead: planwright diff ID".to_owned(),
+                    problem: LocationProblem::TooManyFiles,
                 });
             }
             // Any file type: git follows symlinks here.
@@ -411,8 +410,7 @@ impl<'a> RepositoryInspector<'a> {
             if remarks.bare.len() > MAX_REPORTED_PATHS {
                 return Err(SandboxError::UnusableLocation {
                     path: root.to_owned(),
-                    why: "has too many directories that git takes for bare repositories".to_owned(),
-                    hint: "View its changes instead: planwright diff ID".to_owned(),
+                    problem: LocationProblem::TooManyBareRepositories,
                 });
             }
             for (name, kind) in &listed {

@@ -10,7 +10,7 @@ use plan::changeset::TreePath;
 use crate::compare::{self, PathDifference};
 use crate::error::FileErrorContext;
 use crate::git::{self, GitCommand, GitEnv, run_both};
-use crate::{ObjectId, SandboxError, files, refs};
+use crate::{LocationProblem, ObjectId, SandboxError, files, refs};
 
 /// A repository of the user, or the one the engine keeps for a directory.
 #[derive(Debug, Clone)]
@@ -610,8 +610,7 @@ fn refuse_line_breaks(path: &Path) -> Result<(), SandboxError> {
     match resolved.as_os_str().as_bytes().contains(&b'\n') {
         true => Err(SandboxError::UnusableLocation {
             path: resolved,
-            why: "has a line break in its path, which git does not support here".to_owned(),
-            hint: "Rename it, or clone it elsewhere.".to_owned(),
+            problem: LocationProblem::LineBreakInPath,
         }),
         false => Ok(()),
     }
@@ -625,7 +624,6 @@ fn not_a_repository_error(path: &Path, stderr: &str) -> SandboxError {
     }
     SandboxError::UnusableLocation {
         path: path.to_owned(),
-        why: "is not in a git repository".to_owned(),
-        hint: format!("git init {}", path.display()),
+        problem: LocationProblem::NotAGitRepository,
     }
 }

@@ -35,7 +35,10 @@ use crate::set_up::CommandReach;
 use crate::step_faults::{SandboxStep, StepFaults};
 use crate::supervise::{self, ExclusiveLock, SharedLock, Supervisor};
 use crate::vault::Vault;
-use crate::{ObjectId, Repository, SandboxError, checkout, files, refs, repository, snapshot};
+use crate::{
+    LocationProblem, ObjectId, Repository, SandboxError, checkout, files, refs, repository,
+    snapshot,
+};
 
 /// How long programs of a holder that is gone may take to exit.
 const PROGRAM_END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -371,18 +374,12 @@ impl Sandboxes {
         if local_resource.location.exists() {
             return Ok(());
         }
-        let (project, resource) = local_resource
-            .name
-            .rsplit_once('/')
-            .unwrap_or(("", &local_resource.name));
-        let option = local_resource.location.cli_option();
         Err(SandboxError::UnusableLocation {
             path: local_resource.location.path().to_owned(),
-            why: "is gone: it was moved or deleted".to_owned(),
-            hint: format!(
-                "If it was moved, register the new path: planwright project relink {project} {resource} \
-                 {option} PATH"
-            ),
+            problem: LocationProblem::Gone {
+                resource: local_resource.name.clone(),
+                option: local_resource.location.cli_option(),
+            },
         })
     }
 

@@ -11,7 +11,7 @@ use crate::compare::ScratchDir;
 use crate::error::FileErrorContext;
 use crate::git::{GitCommand, GitEnv};
 use crate::step_faults::{SandboxStep, StepFaults};
-use crate::{ObjectId, Repository, SandboxError, files, refs};
+use crate::{LocationProblem, ObjectId, Repository, SandboxError, files, refs};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Vault {
@@ -265,8 +265,7 @@ pub(crate) fn write_alternates(path: &Path, objects: &[PathBuf]) -> Result<(), S
         if bytes.contains(&b'\n') {
             return Err(SandboxError::UnusableLocation {
                 path: directory.clone(),
-                why: "has a line break in its name, which git does not support here".to_owned(),
-                hint: "Rename the directory.".to_owned(),
+                problem: LocationProblem::LineBreakInPath,
             });
         }
         text.extend(bytes);

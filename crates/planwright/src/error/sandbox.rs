@@ -1,6 +1,8 @@
 //! Exit codes, kinds and hints for errors of git, files, sandboxes and processes.
 
-use sandbox::SandboxError;
+use std::path::Path;
+
+use sandbox::{LocationProblem, SandboxError};
 
 use super::{CommandError, RecoveryHint};
 use crate::exit::CommandExit;
@@ -28,7 +30,9 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
             new(CommandExit::NotFound, "not_found")
         }
         SandboxError::FileFailed { .. } => new(CommandExit::Error, "file"),
-        SandboxError::UnusableLocation { hint, .. } => new(CommandExit::Conflict, "bad_place").with_hint(hint.clone()),
+        SandboxError::UnusableLocation { path, problem } => {
+            new(CommandExit::Conflict, "bad_place").with_hint(location_hint(path, problem))
+        }
         SandboxError::DetachedHead { path } => new(CommandExit::Conflict, "detached")
             .with_hint(format!(
                 "Check out the branch to land on: git -C {} switch BRANCH",
@@ -85,5 +89,34 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
         SandboxError::SetUpStopped { .. } => new(CommandExit::Interrupted, "stopped"),
         SandboxError::NoSupervisor { .. } => new(CommandExit::Error, "no_supervisor"),
         SandboxError::DamagedFile { .. } => new(CommandExit::Error, "damaged"),
+    }
+}
+
+/// What to do about a path that cannot be used.
+fn location_hint(path: &Path, problem: &LocationProblem) -> String {
+    let shown = path.display();
+    match problem {
+        LocationProblem::NotADirectory => "Give the path of a checkout.".to_owned(),
+        LocationProblem::InsideRepository => "Give the path of its checkout.".to_owned(),
+        LocationProblem::NoCommit => {
+            format!("Create one: git -C {shown} commit --allow-empty -m start")
+        }
+        LocationProblem::IsGitRepository => "Register it with --git instead of --dir.".to_owned(),
+        LocationProblem::NotAGitRepository => format!("git init {shown}"),
+        LocationProblem::NoBranches => "Land in the directory: leave out --as branch.".to_owned(),
+        LocationProblem::NoWorkTree => {
+            "Land it as a commit or on a branch: --as commit, or --as branch NAME.".to_owned()
+        }
+        LocationProblem::LineBreakInPath => "Rename it, or clone it elsewhere.".to_owned(),
+        LocationProblem::Gone { resource, option } => {
+            let (project, resource) = resource.rsplit_once('/').unwrap_or(("", resource));
+            format!(
+                "If it was moved, register the new path: planwright project relink {project} {resource} {option} PATH"
+            )
+        }
+        LocationProblem::UnknownOccupant => "Remove it by hand when nothing uses it.".to_owned(),
+        LocationProblem::TooManyFiles | LocationProblem::TooManyBareRepositories => {
+            "View its changes instead: planwright diff ID".to_owned()
+        }
     }
 }

@@ -34,7 +34,7 @@ use crate::repository::{self, Repository, UserCheckout};
 use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
 use crate::step_faults::SandboxStep;
 use crate::vault::{self, Vault};
-use crate::{LandingObstacle, ObjectId, SandboxError, files};
+use crate::{LandingObstacle, LocationProblem, ObjectId, SandboxError, files};
 
 use index::IndexLock;
 use journal::LandingJournal;
@@ -308,8 +308,7 @@ impl Sandboxes {
             (ResourceLocation::Dir { path }, LandingMethod::Branch(_)) => {
                 Err(SandboxError::UnusableLocation {
                     path: path.clone(),
-                    why: "is not a git repository: it has no branches".to_owned(),
-                    hint: "Land in the directory: leave out --as branch.".to_owned(),
+                    problem: LocationProblem::NoBranches,
                 })
             }
             (ResourceLocation::Git { .. }, LandingMethod::Commit { .. })

@@ -9,7 +9,7 @@ use crate::compare::{self, PathDifference};
 use crate::git::GitCommand;
 use crate::repository::{Repository, UserCheckout};
 use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
-use crate::{ObjectId, SandboxError, files, refs, snapshot};
+use crate::{LocationProblem, ObjectId, SandboxError, files, refs, snapshot};
 
 /// Does a landing on this ref change the working tree alone?
 pub(super) fn is_working_tree_landing(key: &SandboxKey<'_>, target: &str) -> bool {
@@ -22,9 +22,7 @@ pub(super) fn check_work_tree(repository: &Repository) -> Result<(), SandboxErro
         Some(_) => Ok(()),
         None => Err(SandboxError::UnusableLocation {
             path: repository.path().to_owned(),
-            why: "has no working tree".to_owned(),
-            hint: "Land it as a commit or on a branch: --as commit, or --as branch NAME."
-                .to_owned(),
+            problem: LocationProblem::NoWorkTree,
         }),
     }
 }

@@ -276,7 +276,7 @@ fn hooks_signing_line_endings_and_sparse_checkouts_are_respected() {
 #[test]
 fn unusable_locations_are_refused_with_a_reason() {
     let why = |result: Result<_, SandboxError>| match result {
-        Err(SandboxError::UnusableLocation { why, .. }) => why,
+        Err(SandboxError::UnusableLocation { problem, .. }) => problem.to_string(),
         Err(other) => other.to_string(),
         Ok(_) => "nothing".to_owned(),
     };
