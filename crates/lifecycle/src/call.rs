@@ -48,7 +48,7 @@ impl Call {
         self
     }
 
-    /// Like [`Self::with_key`], for keys that the engine chooses: whoever calls, it is done once.
+    /// Like [`Self::with_key`], for keys that the engine chooses and all callers share.
     #[must_use]
     pub(crate) fn with_shared_key(mut self, key: String) -> Self {
         self.key = Some(CallKey {
