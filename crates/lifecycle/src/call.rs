@@ -20,9 +20,9 @@ pub(crate) struct CallKey {
 }
 
 impl CallKey {
-    /// The caller that the key belongs to; `None` if all callers share it.
+    /// The agent that the key belongs to; `None` if callers share it.
     pub fn scope_owner<'a>(&self, caller: &'a Caller) -> Option<&'a Caller> {
-        (!self.is_shared).then_some(caller)
+        (!self.is_shared && matches!(caller, Caller::Agent(_))).then_some(caller)
     }
 }
 
@@ -37,8 +37,8 @@ impl Call {
         }
     }
 
-    /// Makes the call idempotent: a repetition by the same caller with the same key changes nothing and returns the
-    /// same receipt.
+    /// Makes the call idempotent: a repetition with the same key changes nothing and returns the same receipt. An
+    /// agent's key is its own.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(CallKey {

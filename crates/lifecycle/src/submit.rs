@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use plan::authority::check_authority;
 use plan::invariant::{RuleScope, scopes_for_plan};
 use plan::ledger::BudgetAmount;
 use plan::{
@@ -50,6 +51,11 @@ impl Lifecycle {
         target: &CommandTarget,
         call: &Call,
     ) -> Result<CommitOutcome, LifecycleError> {
+        // Before a remembered answer is returned. What an agent may do depends on the plan, so `decide` checks it; the
+        // scope of its keys keeps other callers' answers from it.
+        if !matches!(call.caller, Caller::Agent(_)) {
+            check_authority(&command, &call.caller, None)?;
+        }
         let key = call.key.as_ref().map(|key| IdempotencyKey {
             scope: key_scope(&command, target.plan_id, key.scope_owner(&call.caller)),
             key: key.text.clone(),
@@ -261,20 +267,14 @@ fn rule_reads(scope: &RuleScope, target: &CommandTarget) -> ReadSet {
     }
 }
 
-/// The scope within which an idempotency key must be unique. It names the caller, so that a key returns a remembered
-/// answer only to the caller that was allowed to get it.
+/// The scope within which an idempotency key must be unique.
 fn key_scope(command: &Command, plan_id: Option<PlanId>, owner: Option<&Caller>) -> String {
     let mut scope = command.verb().to_string();
     if let Some(plan_id) = plan_id {
         scope.push_str(&format!(" {plan_id}"));
     }
     if let Some(owner) = owner {
-        let kind = match owner {
-            Caller::Person(_) => "person",
-            Caller::Agent(_) => "agent",
-            Caller::Worker(_) => "worker",
-        };
-        scope.push_str(&format!(" {kind} {}", owner.name()));
+        scope.push_str(&format!(" {owner}"));
     }
     scope
 }
