@@ -93,7 +93,13 @@ impl TestRun {
     /// Runs in a new session, with the terminal as its controlling terminal.
     #[must_use]
     pub fn with_own_session(self) -> Self {
-        self.with_launcher(&["setsid", "--ctty"])
+        self.with_launcher(&["setsid", "--ctty", "env", "--default-signal=HUP"])
+    }
+
+    /// Runs with the default action for hang-ups, even if the tests run under `nohup`.
+    #[must_use]
+    pub fn with_default_hangup(self) -> Self {
+        self.with_launcher(&["env", "--default-signal=HUP"])
     }
 
     #[must_use]

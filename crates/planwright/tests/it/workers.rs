@@ -174,7 +174,8 @@ echo whole >> src/a.txt
 fn a_worker_stops_when_its_terminal_is_closed() {
     let env = ScriptedAgentEnv::with_script(WAITING_AGENT);
     let plan = start_detached(&env, &["--agent", "scribe", "Write a line"]);
-    let worker = start_worker(&env);
+    let run = env.repo.program.run(["--format", "json", "work"]);
+    let worker = run.with_default_hangup().start();
     wait_for("the agent works", || !env.read_starts().is_empty());
     send_signal(&worker, Signal::HUP);
     let said = worker.finish();
