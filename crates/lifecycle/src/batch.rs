@@ -3,6 +3,10 @@
 //! A batch cannot check rules, because rules judge stored state. If rules apply, or a batch is refused for
 //! another reason, the same commands are submitted one by one.
 
+use plan::command::{
+    ApplyPlan, ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, CreatePlan,
+    ExecutePlan, ReserveBudget, SettleUsage,
+};
 use plan::decide::decide_batch;
 use plan::decision::ReportedDecision;
 use plan::invariant::Gate;
@@ -14,8 +18,8 @@ use store::{CommitOutcome, ReadSet, Submission};
 
 use crate::budget::read_grant;
 use crate::judge::GateSubject;
-use crate::submit::{CommandTarget, reads_for};
 use crate::{Call, Claim, Lifecycle, LifecycleError, OperationOutcome, UseRequest};
+use plan::reads::CommandTarget;
 
 /// What happened after a result was submitted.
 pub enum NextPhase {
@@ -50,7 +54,7 @@ impl Lifecycle {
             projects: new.projects.clone(),
         };
         let commands = vec![
-            Command::Use(new),
+            Command::from(CreatePlan(new)),
             start_command(Phase::Strategize, owner, lease),
         ];
         match self.submit_batch(&target, commands, call) {
@@ -75,11 +79,11 @@ impl Lifecycle {
         self.check_resources_reachable(plan)?;
         let commands = vec![
             start_command(Phase::Strategize, owner, lease),
-            Command::CompleteStrategize {
+            Command::from(CompleteStrategize {
                 // The epoch that the claim before it in this batch gets.
                 epoch: plan.epoch.next(),
                 decisions: Vec::new(),
-            },
+            }),
         ];
         let submitted = match self.read_targets(plan, Gate::Strategize)?.rules.is_empty() {
             true => self.submit_batch(&CommandTarget::for_plan(plan), commands, call),
@@ -96,11 +100,13 @@ impl Lifecycle {
             Gate::Strategize,
             &GateSubject::Plan,
             call,
-            |judgement| Command::Start {
-                phase: Phase::Strategize,
-                owner: owner.to_owned(),
-                lease,
-                judgement: Some(judgement),
+            |judgement| {
+                Command::from(ClaimPhase {
+                    phase: Phase::Strategize,
+                    owner: owner.to_owned(),
+                    lease,
+                    judgement: Some(judgement),
+                })
             },
         )?;
         let epoch = claimed.receipt.epoch;
@@ -125,24 +131,24 @@ impl Lifecycle {
         if plan.phase() != phase {
             commands.extend([
                 start_command(plan.phase(), owner, lease),
-                Command::CompleteStrategize {
+                Command::from(CompleteStrategize {
                     epoch,
                     decisions: Vec::new(),
-                },
-                Command::ExecutePlan {
+                }),
+                Command::from(ExecutePlan {
                     judgement: empty_judgement(),
-                },
+                }),
             ]);
             epoch = epoch.next();
         }
         let budget = self.budget;
         commands.extend([
             start_command(phase, owner, lease),
-            Command::Reserve {
+            Command::from(ReserveBudget {
                 epoch,
                 metering,
                 budget,
-            },
+            }),
         ]);
         let committed = self.submit_batch(&CommandTarget::for_plan(plan), commands, call)?;
         let grant = read_grant(&committed);
@@ -158,7 +164,7 @@ impl Lifecycle {
     ) -> Result<CommitOutcome, LifecycleError> {
         let reads = commands
             .iter()
-            .map(|command| reads_for(command, target))
+            .map(|command| command.reads(target))
             .fold(ReadSet::default(), ReadSet::merge_with);
         let requests: Vec<DecisionRequest> = commands
             .into_iter()
@@ -189,13 +195,13 @@ impl Claim {
             (self.lifecycle.clone(), self.call(), self.outcome.plan.id);
         let owner = self.owner();
         let commands = vec![
-            Command::CompleteStrategize {
+            Command::from(CompleteStrategize {
                 epoch: self.epoch(),
                 decisions: decisions.clone(),
-            },
-            Command::ExecutePlan {
+            }),
+            Command::from(ExecutePlan {
                 judgement: empty_judgement(),
-            },
+            }),
             start_command(Phase::Execute, &owner, lease),
         ];
         let targets = lifecycle.read_targets(&self.outcome.plan, Gate::Execute)?;
@@ -278,7 +284,7 @@ impl Claim {
             return Ok(false);
         }
         let epoch = self.epoch();
-        let mut commands = vec![Command::Settle { epoch, used }];
+        let mut commands = vec![Command::from(SettleUsage { epoch, used })];
         commands.extend(self.completion_commands(result, lease));
         let lifecycle = &self.lifecycle;
         match lifecycle.submit_batch(&CommandTarget::for_plan(plan), commands, &self.call()) {
@@ -291,34 +297,34 @@ impl Claim {
     /// The commands from submitting the result to the end, for a plan without resources.
     fn completion_commands(&self, result: &ResultContent, lease: Span) -> Vec<Command> {
         vec![
-            Command::CompleteExecute {
+            Command::from(CompleteExecute {
                 epoch: self.epoch(),
                 result: result.clone(),
                 captured: Vec::new(),
                 allow_empty: false,
                 judgement: empty_judgement(),
-            },
-            Command::ApplyPlan {
+            }),
+            Command::from(ApplyPlan {
                 judgement: empty_judgement(),
-            },
+            }),
             start_command(Phase::Apply, &self.owner(), lease),
-            Command::CompleteApply {
+            Command::from(CompleteApply {
                 // The epoch that the claim before it in this batch gets.
                 epoch: self.epoch().next(),
                 landed: Vec::new(),
                 rest: None,
-            },
+            }),
         ]
     }
 }
 
 fn start_command(phase: Phase, owner: &str, lease: Span) -> Command {
-    Command::Start {
+    Command::from(ClaimPhase {
         phase,
         owner: owner.to_owned(),
         lease,
         judgement: (phase == Phase::Strategize).then(empty_judgement),
-    }
+    })
 }
 
 /// The refusal that makes a batch fall back to single commands, because rules have to be checked.

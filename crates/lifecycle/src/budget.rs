@@ -1,10 +1,11 @@
 //! A plan's budget: spent, reserved, and what it is waiting for.
 
+use plan::command::{ReserveBudget, SettleUsage};
 use plan::ledger::{
     BudgetAmount, BudgetGrant, BudgetLedger, BudgetShortfall, GlobalBudget, MeteringLevel,
     grant_budget,
 };
-use plan::{Command, Epoch, Plan, PlanId};
+use plan::{Epoch, Plan, PlanId};
 use store::CommitOutcome;
 
 use crate::{Call, Lifecycle, LifecycleError};
@@ -37,7 +38,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<BudgetGrant, LifecycleError> {
         let budget = self.budget;
-        let command = Command::Reserve {
+        let command = ReserveBudget {
             epoch,
             metering,
             budget,
@@ -55,7 +56,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<(), LifecycleError> {
         self.submit(
-            Command::Settle { epoch, used },
+            SettleUsage { epoch, used },
             &self.read_command_target(plan_id)?,
             call,
         )?;

@@ -50,7 +50,6 @@ pub use perform::{
     RescuedWork, ResourceChanges, SubmitExceptions, UndoPlan,
 };
 pub use projects::ForceRemoval;
-pub use submit::{CommandTarget, reads_for};
 pub use work::{
     ActorSet, DEFAULT_LEASE, DriveOutcome, DriveProgress, PlanDriver, Worker, WorkerStats,
 };

@@ -6,6 +6,13 @@ use std::time::Instant;
 
 use plan::action::ActionDefinition;
 use plan::changeset::{ChangesetEntry, Node, TreePath};
+use plan::command::{
+    AddRule, AnswerQuestion, ApplyPlan, ApproveResult, ArchiveAction, AskPerson, CancelPlan,
+    ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply, CreateAction,
+    CreatePlan, ExecutePlan, ExpireQuestion, FailRun, OpenChangeset, PrepareApply, ReclaimLease,
+    RecordChange, RecordRuling, ReleaseLease, RemoveRule, RenewLease, RetryPhase, RevertPlan,
+    ReviseWork, SealChangeset, WaiveRule, WithdrawApply,
+};
 use plan::command::{ChangesetSelector, LinkedPlan, NewPlan, ReclaimGrounds};
 use plan::decision::ReportedDecision;
 use plan::invariant::{Gate, RuleDraft, RuleName, RuleScope};
@@ -22,8 +29,8 @@ use plan::{
 use store::{CommitOutcome, PlanRow};
 
 use crate::judge::{GateSubject, check_rule};
-use crate::submit::CommandTarget;
 use crate::{Call, Claim, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, SubmitExceptions};
+use plan::reads::CommandTarget;
 
 /// The result of an operation on a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,11 +78,7 @@ impl Lifecycle {
             check_rule(rule)?;
         }
         let name = definition.name.clone();
-        self.submit(
-            Command::CreateAction(definition),
-            &CommandTarget::default(),
-            call,
-        )?;
+        self.submit(CreateAction(definition), &CommandTarget::default(), call)?;
         self.get_action(&name)
             .map_err(LifecycleError::into_commit_unknown)
     }
@@ -86,11 +89,7 @@ impl Lifecycle {
         name: &QualifiedName,
         call: &Call,
     ) -> Result<Action, LifecycleError> {
-        self.submit(
-            Command::ArchiveAction(name.clone()),
-            &CommandTarget::default(),
-            call,
-        )?;
+        self.submit(ArchiveAction(name.clone()), &CommandTarget::default(), call)?;
         self.get_action(name)
             .map_err(LifecycleError::into_commit_unknown)
     }
@@ -103,7 +102,7 @@ impl Lifecycle {
     ) -> Result<(), LifecycleError> {
         check_rule(&draft)?;
         let target = self.target_for_scope(&scope)?;
-        self.submit(Command::AddRule { scope, draft }, &target, call)?;
+        self.submit(AddRule { scope, draft }, &target, call)?;
         Ok(())
     }
 
@@ -114,7 +113,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<(), LifecycleError> {
         let target = self.target_for_scope(&scope)?;
-        self.submit(Command::RemoveRule { scope, name }, &target, call)?;
+        self.submit(RemoveRule { scope, name }, &target, call)?;
         Ok(())
     }
 
@@ -130,7 +129,7 @@ impl Lifecycle {
             new_plan.bases = self.snapshot_uncommitted(new_plan.id, &new_plan.projects)?;
         }
         new_plan.policy.rules = self.read_uncommitted_rules(&new_plan.projects)?;
-        let command = Command::Use(new_plan);
+        let command = CreatePlan(new_plan);
         let committed = self.submit(command, &CommandTarget::default(), call)?;
         self.read_outcome(committed)
     }
@@ -150,7 +149,7 @@ impl Lifecycle {
             Gate::Strategize,
             &GateSubject::Plan,
             call,
-            |judgement| Command::Start {
+            |judgement| ClaimPhase {
                 phase: Phase::Strategize,
                 owner: owner.clone(),
                 lease,
@@ -168,11 +167,7 @@ impl Lifecycle {
         decisions: Vec<ReportedDecision>,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(
-            plan_id,
-            Command::CompleteStrategize { epoch, decisions },
-            call,
-        )
+        self.submit_for_plan(plan_id, CompleteStrategize { epoch, decisions }, call)
     }
 
     /// Moves a plan with a completed strategy into execute.
@@ -181,7 +176,7 @@ impl Lifecycle {
         plan_id: PlanId,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        let command = |judgement| Command::ExecutePlan { judgement };
+        let command = |judgement| ExecutePlan { judgement };
         let committed =
             self.submit_judged(plan_id, Gate::Execute, &GateSubject::Plan, call, command)?;
         self.read_outcome(committed)
@@ -208,7 +203,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         self.submit_for_plan(
             plan_id,
-            Command::OpenChangeset {
+            OpenChangeset {
                 epoch,
                 id: self.ids.new_changeset_id(),
                 node,
@@ -226,7 +221,7 @@ impl Lifecycle {
         entry: ChangesetEntry,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, Command::RecordChange { epoch, into, entry }, call)
+        self.submit_for_plan(plan_id, RecordChange { epoch, into, entry }, call)
     }
 
     /// Closes a changeset permanently.
@@ -237,7 +232,7 @@ impl Lifecycle {
         changeset: ChangesetId,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, Command::SealChangeset { epoch, changeset }, call)
+        self.submit_for_plan(plan_id, SealChangeset { epoch, changeset }, call)
     }
 
     /// Captures the sandboxes and submits the result.
@@ -265,7 +260,7 @@ impl Lifecycle {
         // The rule checks may take longer than the lease.
         let committed = self.run_with_lease_renewal(plan_id, epoch, call, || {
             self.submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
-                Command::CompleteExecute {
+                CompleteExecute {
                     epoch,
                     result: result.clone(),
                     captured: captured.clone(),
@@ -298,7 +293,7 @@ impl Lifecycle {
         self.check_can_land(plan_id, options)?;
         let row = self.get_plan(plan_id)?;
         let targets = self.read_targets(&row.plan, Gate::Apply)?;
-        let approve = Command::Approve {
+        let approve = ApproveResult {
             options: options.clone(),
             targets,
             once: single_use,
@@ -322,7 +317,7 @@ impl Lifecycle {
             Some(result) if gate == Gate::Apply => GateSubject::Result(result),
             Some(_) | None => GateSubject::Plan,
         };
-        let command = Command::RuleOn {
+        let command = RecordRuling {
             rule,
             subject: gate_subject.compute_digest(&row.plan, gate),
             outcome,
@@ -338,7 +333,7 @@ impl Lifecycle {
         plan_id: PlanId,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        let command = |judgement| Command::ApplyPlan { judgement };
+        let command = |judgement| ApplyPlan { judgement };
         let committed = self.submit_judged(
             plan_id,
             Gate::Apply,
@@ -371,7 +366,7 @@ impl Lifecycle {
         let gate_subject = self.read_merged_trees(&row.plan, moves)?;
         let committed =
             self.submit_judged(plan_id, Gate::Apply, &gate_subject, call, |judgement| {
-                Command::PrepareApply {
+                PrepareApply {
                     epoch,
                     moves: moves.to_vec(),
                     judgement,
@@ -387,7 +382,7 @@ impl Lifecycle {
         epoch: Epoch,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, Command::WithdrawApply { epoch }, call)
+        self.submit_for_plan(plan_id, WithdrawApply { epoch }, call)
     }
 
     /// Records a completed landing. `landed_resources` are those whose targets were seen to have the change.
@@ -401,7 +396,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         self.submit_for_plan(
             plan_id,
-            Command::CompleteApply {
+            CompleteApply {
                 epoch,
                 landed: landed_resources,
                 rest,
@@ -423,7 +418,7 @@ impl Lifecycle {
         let message = message.to_owned();
         self.submit_for_plan(
             plan_id,
-            Command::Constrain {
+            ConstrainApply {
                 epoch,
                 kind,
                 message,
@@ -442,7 +437,7 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, Command::Renew { epoch, lease }, call)
+        self.submit_for_plan(plan_id, RenewLease { epoch, lease }, call)
     }
 
     /// Ends a lease. The phase is queued again.
@@ -452,7 +447,7 @@ impl Lifecycle {
         epoch: Epoch,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, Command::Release { epoch }, call)
+        self.submit_for_plan(plan_id, ReleaseLease { epoch }, call)
     }
 
     /// Reclaims a lease that expired, or whose process on this host ended. A process that still runs on this host
@@ -466,7 +461,7 @@ impl Lifecycle {
             return self.reclaim_from_dead_holder(plan_id, call);
         }
         let grounds = ReclaimGrounds::Expired;
-        self.submit_for_plan(plan_id, Command::Reclaim { grounds }, call)
+        self.submit_for_plan(plan_id, ReclaimLease { grounds }, call)
     }
 
     /// Reclaims the lease of a dead holder: it registered on this host and its process ended, or it did not
@@ -512,7 +507,7 @@ impl Lifecycle {
             // Whether the plan is held at all is decided in the transaction.
             (Some(_) | None, _) => ReclaimGrounds::Expired,
         };
-        self.submit_for_plan(row.plan.id, Command::Reclaim { grounds }, call)
+        self.submit_for_plan(row.plan.id, ReclaimLease { grounds }, call)
     }
 
     /// Reclaims the caller's own lease, which no thread of the caller works under any more.
@@ -523,7 +518,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let grounds = ReclaimGrounds::OwnerDead(epoch);
-        self.submit_for_plan(plan_id, Command::Reclaim { grounds }, call)
+        self.submit_for_plan(plan_id, ReclaimLease { grounds }, call)
     }
 
     /// Reclaims up to `limit` expired leases, except those of processes that run on this host. Skips leases that
@@ -569,7 +564,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         self.submit_for_plan(
             plan_id,
-            Command::Fail {
+            FailRun {
                 epoch,
                 category,
                 message: message.to_owned(),
@@ -589,7 +584,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         self.submit_for_plan(
             plan_id,
-            Command::Ask {
+            AskPerson {
                 epoch,
                 question: question.to_owned(),
                 answer_timeout,
@@ -607,7 +602,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         self.submit_for_plan(
             plan_id,
-            Command::Answer {
+            AnswerQuestion {
                 text: text.to_owned(),
             },
             call,
@@ -620,7 +615,7 @@ impl Lifecycle {
         plan_id: PlanId,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, Command::ExpireQuestion, call)
+        self.submit_for_plan(plan_id, ExpireQuestion, call)
     }
 
     /// Queues the phase again. `fresh` discards the work so far.
@@ -632,7 +627,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.check_resource_paths(&self.get_plan(plan_id)?.plan)?;
-        self.submit_for_plan(plan_id, Command::Retry { fresh, limits }, call)
+        self.submit_for_plan(plan_id, RetryPhase { fresh, limits }, call)
     }
 
     /// Sends the work back to its phase with feedback. Reverts `dropped_paths` first.
@@ -646,7 +641,7 @@ impl Lifecycle {
         self.check_resource_paths(&self.get_plan(plan_id)?.plan)?;
         self.submit_for_plan(
             plan_id,
-            Command::Revise {
+            ReviseWork {
                 feedback: feedback.to_owned(),
                 dropped: dropped_paths,
             },
@@ -663,7 +658,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         self.submit_for_plan(
             plan_id,
-            Command::Revert {
+            RevertPlan {
                 reason: reason.to_owned(),
             },
             call,
@@ -679,7 +674,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let row = self.get_plan(plan_id)?;
-        let waive = Command::Waive {
+        let waive = WaiveRule {
             rule,
             reason: reason.to_owned(),
             targets: self.read_targets(&row.plan, next_gate(&row.plan))?,
@@ -696,7 +691,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let reason = reason.map(str::to_owned);
-        let done = self.submit_for_plan(plan_id, Command::Cancel { reason }, call)?;
+        let done = self.submit_for_plan(plan_id, CancelPlan { reason }, call)?;
         if done.plan.policy.clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some() {
             // Best effort: `sandbox clean` removes what remains.
             let _ = self.clean_sandboxes(&done.plan);
@@ -733,7 +728,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
         self.check_plan_reachable(plan_id)?;
-        let command = Command::Start {
+        let command = ClaimPhase {
             phase,
             owner: owner.to_owned(),
             lease,
@@ -746,7 +741,7 @@ impl Lifecycle {
     pub(crate) fn submit_for_plan(
         &self,
         plan_id: PlanId,
-        command: Command,
+        command: impl Into<Command>,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let committed = self.submit(command, &plan_target(plan_id), call)?;

@@ -2,11 +2,15 @@
 //!
 //! Does not check whether a path exists: a resource may be on another host.
 
+use plan::command::{
+    CreateProject, DeleteProject, LinkResource, PauseProject, RelinkResource, ResumeProject,
+    UnlinkResource,
+};
 use plan::project::{HostId, Resource, ResourceName, ResourcePlace};
 use plan::{Command, Project, QualifiedName, Refusal};
 
-use crate::submit::CommandTarget;
 use crate::{Call, Lifecycle, LifecycleError};
+use plan::reads::CommandTarget;
 
 pub use plan::decide::ForceRemoval;
 
@@ -18,7 +22,7 @@ impl Lifecycle {
         resources: Vec<Resource>,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        let create = Command::CreateProject {
+        let create = CreateProject {
             name: name.clone(),
             resources,
         };
@@ -31,7 +35,7 @@ impl Lifecycle {
         resource: Resource,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        let link = Command::LinkResource {
+        let link = LinkResource {
             project: project.clone(),
             resource,
         };
@@ -46,7 +50,7 @@ impl Lifecycle {
         force: ForceRemoval,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        let unlink = Command::UnlinkResource {
+        let unlink = UnlinkResource {
             project: project.clone(),
             name: name.clone(),
             force: force == ForceRemoval::Yes,
@@ -63,7 +67,7 @@ impl Lifecycle {
         place: ResourcePlace,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        let relink = Command::RelinkResource {
+        let relink = RelinkResource {
             project: project.clone(),
             name: name.clone(),
             host,
@@ -78,7 +82,7 @@ impl Lifecycle {
         name: &QualifiedName,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        self.change_project(name, Command::PauseProject(name.clone()), call)
+        self.change_project(name, PauseProject(name.clone()), call)
     }
 
     /// Allows claims of the project's plans again.
@@ -87,7 +91,7 @@ impl Lifecycle {
         name: &QualifiedName,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        self.change_project(name, Command::ResumeProject(name.clone()), call)
+        self.change_project(name, ResumeProject(name.clone()), call)
     }
 
     /// Deletes a project, but not its directories. Refused without `force` if live plans use it.
@@ -97,7 +101,7 @@ impl Lifecycle {
         force: ForceRemoval,
         call: &Call,
     ) -> Result<(), LifecycleError> {
-        let delete = Command::DeleteProject {
+        let delete = DeleteProject {
             name: name.clone(),
             force: force == ForceRemoval::Yes,
         };
@@ -124,7 +128,7 @@ impl Lifecycle {
     fn change_project(
         &self,
         name: &QualifiedName,
-        command: Command,
+        command: impl Into<Command>,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
         self.submit(command, &CommandTarget::default(), call)?;

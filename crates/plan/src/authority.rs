@@ -3,7 +3,7 @@
 //! This is checked before anything else, so that a caller without authority gets no answer about the
 //! plan. What depends on the plan's state, its profile or the lease is left to each command's decision.
 
-use crate::{Caller, Command, Plan, Refusal, Verb};
+use crate::{Caller, Command, Plan, Refusal};
 
 /// Which callers other than people may submit a command. People may submit all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,58 +22,6 @@ pub enum CommandAudience {
     Everyone,
 }
 
-impl Verb {
-    pub fn audience(self) -> CommandAudience {
-        match self {
-            Self::AddRule
-            | Self::RemoveRule
-            | Self::Approve
-            | Self::Answer
-            | Self::Retry
-            | Self::Waive
-            | Self::RuleOn
-            | Self::Undo => CommandAudience::People,
-            Self::CreateAction
-            | Self::ArchiveAction
-            | Self::CreateProject
-            | Self::LinkResource
-            | Self::UnlinkResource
-            | Self::RelinkResource
-            | Self::PauseProject
-            | Self::ResumeProject
-            | Self::DeleteProject
-            | Self::StartStrategize
-            | Self::StartExecute
-            | Self::StartApply
-            | Self::ExecutePlan
-            | Self::ApplyPlan
-            | Self::Reclaim
-            | Self::ExpireQuestion
-            | Self::Revert
-            | Self::KeepEvidence => CommandAudience::Workers,
-            Self::RecordBases
-            | Self::CompleteStrategize
-            | Self::OpenChangeset
-            | Self::RecordChange
-            | Self::SealChangeset
-            | Self::CompleteExecute
-            | Self::PrepareApply
-            | Self::WithdrawApply
-            | Self::CompleteApply
-            | Self::Constrain
-            | Self::Renew
-            | Self::Reserve
-            | Self::Settle
-            | Self::Release
-            | Self::Fail
-            | Self::Ask => CommandAudience::Holders,
-            Self::Revise => CommandAudience::Authors,
-            Self::Cancel => CommandAudience::AuthorsOnly,
-            Self::Use => CommandAudience::Everyone,
-        }
-    }
-}
-
 /// Refuses a command that this kind of caller may not submit. `plan` is the plan it concerns.
 pub fn check_authority(
     command: &Command,
@@ -82,7 +30,7 @@ pub fn check_authority(
 ) -> Result<(), Refusal> {
     let verb = command.verb();
     let is_author = || plan.is_some_and(|plan| plan.created_by() == Some(caller));
-    let is_allowed = match (caller, verb.audience()) {
+    let is_allowed = match (caller, command.audience()) {
         (Caller::Person(_), _) => true,
         (Caller::Worker(_), CommandAudience::People | CommandAudience::AuthorsOnly) => false,
         (

@@ -41,6 +41,7 @@ pub mod phase;
 pub mod plan;
 pub mod profile;
 pub mod project;
+pub mod reads;
 pub mod refusal;
 pub mod repository_policy;
 pub mod stage;

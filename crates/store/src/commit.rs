@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use plan::changeset::TreePath;
-use plan::invariant::RuleScope;
-use plan::{
-    CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Plan, PlanId, QualifiedName,
-    Refusal, Timestamp,
-};
+use plan::reads::ReadSet;
+use plan::{CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Plan, Refusal, Timestamp};
 
 use crate::StoreError;
 
@@ -49,123 +45,6 @@ pub struct IdempotencyKey {
     pub key: String,
     /// Digest of the arguments. The same key with other arguments is a conflict.
     pub fingerprint: Digest,
-}
-
-/// The rows a decision needs. They stay locked until the commit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadSet {
-    /// A plan and its lease.
-    pub plan: Option<(PlanId, RowAccess)>,
-    pub action: Option<(QualifiedName, RowAccess)>,
-    /// Scopes with their rules and revisions.
-    ///
-    /// A command that changes the rules of an action or a plan also reads that action or plan
-    /// exclusively. Otherwise a scope without a row yet could appear unnoticed.
-    pub rules: Vec<(RuleScope, RowAccess)>,
-    /// The plan's open changesets.
-    pub changesets: ChangesetReads,
-    pub projects: ProjectReads,
-    /// Spent and reserved amounts.
-    pub ledger: LedgerReads,
-}
-
-impl ReadSet {
-    /// Returns the union of both sets, each row with the stricter access.
-    #[must_use]
-    pub fn merge_with(mut self, other: Self) -> Self {
-        self.plan = merge_access(self.plan, other.plan);
-        self.action = merge_access(self.action, other.action);
-        for (scope, access) in other.rules {
-            match self.rules.iter_mut().find(|(own, _)| *own == scope) {
-                Some((_, own)) => *own = (*own).max(access),
-                None => self.rules.push((scope, access)),
-            }
-        }
-        self.changesets = match (self.changesets, other.changesets) {
-            (ChangesetReads::None, reads) | (reads, ChangesetReads::None) => reads,
-            (ChangesetReads::EntriesAt(mut paths), ChangesetReads::EntriesAt(more)) => {
-                paths.extend(more);
-                ChangesetReads::EntriesAt(paths)
-            }
-            (ChangesetReads::All, _) | (_, ChangesetReads::All) => ChangesetReads::All,
-        };
-        self.projects = self.projects.merge_with(other.projects);
-        self.ledger = self.ledger.max(other.ledger);
-        self
-    }
-}
-
-/// Merges two reads of the same row; a set reads at most one plan and one action.
-fn merge_access<T>(
-    one: Option<(T, RowAccess)>,
-    other: Option<(T, RowAccess)>,
-) -> Option<(T, RowAccess)> {
-    match (one, other) {
-        (Some((row, access)), Some((_, other))) => Some((row, access.max(other))),
-        (one, other) => one.or(other),
-    }
-}
-
-/// The lock mode of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowAccess {
-    /// Others may read the row; nobody may change it.
-    Shared,
-    /// The decision may change the row.
-    Exclusive,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ChangesetReads {
-    #[default]
-    None,
-    /// The changesets, and their entries at these paths.
-    EntriesAt(Vec<TreePath>),
-    /// The changesets and all their entries.
-    All,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LedgerReads {
-    #[default]
-    None,
-    /// The global account, the plan's account and its reservations. The decision may change them,
-    /// so commands that read them run one after the other.
-    OfPlan,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ProjectReads {
-    #[default]
-    None,
-    /// The projects with these names. A project read exclusively comes with the unfinished plans
-    /// that use it.
-    Named(Vec<(QualifiedName, RowAccess)>),
-    /// The projects of the plan's resources, locked against changes. A plan's projects never
-    /// change.
-    OfPlan,
-}
-
-impl ProjectReads {
-    fn merge_with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::None, reads) | (reads, Self::None) => reads,
-            (Self::OfPlan, Self::OfPlan) => Self::OfPlan,
-            // A plan that is created and claimed at once uses only the projects it is created with.
-            (Self::Named(named), Self::OfPlan) | (Self::OfPlan, Self::Named(named)) => {
-                Self::Named(named)
-            }
-            (Self::Named(mut named), Self::Named(more)) => {
-                for (name, access) in more {
-                    match named.iter_mut().find(|(own, _)| *own == name) {
-                        Some((_, own)) => *own = (*own).max(access),
-                        None => named.push((name, access)),
-                    }
-                }
-                Self::Named(named)
-            }
-        }
-    }
 }
 
 /// How many plans that use a project are listed by id. All of them are counted.

@@ -23,13 +23,11 @@ mod plan_columns;
 mod sync;
 
 pub use clock::Clock;
-pub use commit::{
-    ChangesetReads, CommitError, CommitOutcome, DecideFn, IdempotencyKey, LedgerReads,
-    ProjectReads, ReadSet, RowAccess, StoreWriter, Submission,
-};
+pub use commit::{CommitError, CommitOutcome, DecideFn, IdempotencyKey, StoreWriter, Submission};
 pub use error::StoreError;
 pub use maintain::{StoreInfo, StoreMaintenance};
 pub use memory::MemoryStore;
+pub use plan::reads::{ChangesetReads, LedgerReads, ProjectReads, ReadSet, RowAccess};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use read::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreReader};
 pub use sqlite::{SqliteOptions, SqliteStore};

@@ -14,6 +14,10 @@ use std::time::Duration;
 
 use plan::action::{ActionDefinition, ActionState};
 use plan::changeset::{ChangesetEntry, ChangesetSeal, Node};
+use plan::command::{
+    ArchiveAction, CompleteStrategize, CreateAction, CreatePlan, OpenChangeset, ReclaimLease,
+    RecordChange, ReleaseLease, SealChangeset,
+};
 use plan::command::{ChangesetSelector, ReclaimGrounds};
 use plan::invariant::{Gate, RuleScope};
 use plan::{Command, Phase, PlanId, PlanVersion, ReceiptOutcome, Refusal};
@@ -68,7 +72,11 @@ fn of_two_actions_with_one_name_one_is_created_and_the_other_is_refused() {
         let client = client_of_new_store();
         let create = |by: &str| {
             let client = client.as_person(by);
-            move || client.submit(Command::CreateAction(samples::reusable_action("tidy")))
+            move || {
+                client.submit(Command::from(CreateAction(samples::reusable_action(
+                    "tidy",
+                ))))
+            }
         };
         let answers = run_both(create("ada"), create("bob"));
         let error = match answers {
@@ -113,8 +121,8 @@ fn an_action_is_used_before_it_is_archived_or_not_at_all() {
         let plan = new.id;
         let (user, archiver, archived) = (client.clone(), client.clone(), name.clone());
         let (used, _) = run_both(
-            move || user.submit(Command::Use(new)),
-            move || expect_done(archiver.submit(Command::ArchiveAction(archived))),
+            move || user.submit(Command::from(CreatePlan(new))),
+            move || expect_done(archiver.submit(Command::from(ArchiveAction(archived)))),
         );
         let stored = client.store().read_plan(plan).unwrap();
         match used {
@@ -136,7 +144,7 @@ fn a_reader_never_sees_half_a_commit() {
         run_both(
             move || {
                 let epoch = writer.claim_phase(plan, LONG_LEASE);
-                writer.must_submit(plan, Command::Release { epoch });
+                writer.must_submit(plan, Command::from(ReleaseLease { epoch }));
             },
             move || (0..3).for_each(|_| assert_consistent(reader.store(), plan)),
         );
@@ -203,11 +211,11 @@ fn a_holder_completes_or_is_reclaimed_never_both() {
         let (completed, reclaimed) = run_both(
             move || {
                 let decisions = Vec::new();
-                holder.submit_for_plan(plan, Command::CompleteStrategize { epoch, decisions })
+                holder.submit_for_plan(plan, Command::from(CompleteStrategize { epoch, decisions }))
             },
             move || {
                 let grounds = ReclaimGrounds::Expired;
-                other.submit_for_plan(plan, Command::Reclaim { grounds })
+                other.submit_for_plan(plan, Command::from(ReclaimLease { grounds }))
             },
         );
         match (completed, reclaimed) {
@@ -227,7 +235,7 @@ fn one_key_commits_once() {
             move || {
                 let new = samples::plan_for_goal(client.ids().next_plan_id(), "once");
                 client
-                    .submit_with_key("k", "once", None, Command::Use(new))
+                    .submit_with_key("k", "once", None, Command::from(CreatePlan(new)))
                     .unwrap()
             }
         };
@@ -278,7 +286,7 @@ fn a_record_is_in_the_seal_or_refused() {
         let client = client_of_new_store();
         let (plan, epoch) = client.create_executing_plan("change things", LONG_LEASE);
         let (id, node) = (client.ids().next_changeset_id(), Node::main());
-        client.must_submit(plan, Command::OpenChangeset { epoch, id, node });
+        client.must_submit(plan, Command::from(OpenChangeset { epoch, id, node }));
         let (recorder, sealer) = (client.clone(), client.clone());
         let (recorded, _) = run_both(
             move || {
@@ -286,15 +294,15 @@ fn a_record_is_in_the_seal_or_refused() {
                     ChangesetSelector::Changeset(id),
                     samples::created_entry("a"),
                 );
-                recorder.submit_for_plan(plan, Command::RecordChange { epoch, into, entry })
+                recorder.submit_for_plan(plan, Command::from(RecordChange { epoch, into, entry }))
             },
             move || {
                 sealer.must_submit(
                     plan,
-                    Command::SealChangeset {
+                    Command::from(SealChangeset {
                         epoch,
                         changeset: id,
-                    },
+                    }),
                 )
             },
         );
@@ -321,11 +329,11 @@ fn parallel_nodes_record_into_their_own_changesets() {
                     (client.ids().next_changeset_id(), name.parse().unwrap());
                 client.must_submit(
                     plan,
-                    Command::OpenChangeset {
+                    Command::from(OpenChangeset {
                         epoch,
                         id,
                         node: node.clone(),
-                    },
+                    }),
                 );
                 for into in [
                     ChangesetSelector::Changeset(id),
@@ -333,7 +341,7 @@ fn parallel_nodes_record_into_their_own_changesets() {
                 ] {
                     let mut entry = samples::modified_entry("same", "0", name);
                     entry.tool = Some(name.to_owned());
-                    client.must_submit(plan, Command::RecordChange { epoch, into, entry });
+                    client.must_submit(plan, Command::from(RecordChange { epoch, into, entry }));
                 }
             }
         };
@@ -356,7 +364,7 @@ fn of_two_openings_for_one_node_one_wins() {
             let client = client.clone();
             move || {
                 let (id, node) = (client.ids().next_changeset_id(), Node::main());
-                client.submit_for_plan(plan, Command::OpenChangeset { epoch, id, node })
+                client.submit_for_plan(plan, Command::from(OpenChangeset { epoch, id, node }))
             }
         };
         let (one, other) = run_both(open(), open());

@@ -5,11 +5,15 @@
 
 use std::sync::Arc;
 
-use lifecycle::{CommandTarget, reads_for};
 use plan::action::ActionDefinition;
 use plan::command::NewPlan;
+use plan::command::{
+    AddRule, ApplyPlan, ApproveResult, ClaimPhase, CompleteApply, CompleteExecute,
+    CompleteStrategize, CreateAction, CreatePlan, ExecutePlan, PrepareApply, RemoveRule,
+};
 use plan::invariant::{Gate, RuleDraft, RuleScope};
 use plan::judgement::{GateJudgement, PlanTargets, RuleOutcome, RuleVerdict};
+use plan::reads::CommandTarget;
 use plan::{
     Caller, Command, DecisionFacts, DecisionRequest, Digest, Epoch, Phase, Plan, PlanId,
     QualifiedName, ReceiptOutcome, Span, Timestamp,
@@ -124,7 +128,7 @@ impl TestClient {
 
     /// Builds the submission for a command.
     pub fn build_submission(&self, plan_id: Option<PlanId>, command: Command) -> Submission {
-        let reads = reads_for(&command, &self.resolve_target(plan_id, &command));
+        let reads = command.reads(&self.resolve_target(plan_id, &command));
         let request = DecisionRequest {
             command,
             plan_id,
@@ -151,7 +155,8 @@ impl TestClient {
     /// safe.
     fn resolve_target(&self, plan_id: Option<PlanId>, command: &Command) -> CommandTarget {
         let rule_plan_id = match command {
-            Command::AddRule { scope, .. } | Command::RemoveRule { scope, .. } => match scope {
+            Command::AddRule(AddRule { scope, .. })
+            | Command::RemoveRule(RemoveRule { scope, .. }) => match scope {
                 RuleScope::Plan(plan) => Some(*plan),
                 RuleScope::Global
                 | RuleScope::Project(_)
@@ -194,7 +199,7 @@ impl TestClient {
 
     /// Builds the command that claims a phase, with a judgement if the plan needs one.
     pub fn start_command(&self, plan_id: PlanId, phase: Phase, lease: Span) -> Command {
-        Command::Start {
+        Command::from(ClaimPhase {
             phase,
             owner: self.caller_name(),
             lease,
@@ -202,7 +207,7 @@ impl TestClient {
                 Phase::Strategize => Some(self.judge_rules(plan_id, Gate::Strategize)),
                 Phase::Execute | Phase::Apply => None,
             },
-        }
+        })
     }
 }
 
@@ -221,19 +226,19 @@ impl TestClient {
     #[track_caller]
     pub fn add_action(&self, definition: ActionDefinition) -> QualifiedName {
         let name = definition.name.clone();
-        expect_done(self.submit(Command::CreateAction(definition)));
+        expect_done(self.submit(Command::from(CreateAction(definition))));
         name
     }
 
     #[track_caller]
     pub fn add_rule(&self, scope: RuleScope, draft: RuleDraft) {
-        expect_done(self.submit(Command::AddRule { scope, draft }));
+        expect_done(self.submit(Command::from(AddRule { scope, draft })));
     }
 
     #[track_caller]
     pub fn add_plan(&self, new_plan: NewPlan) -> PlanId {
         let plan_id = new_plan.id;
-        expect_done(self.submit(Command::Use(new_plan)));
+        expect_done(self.submit(Command::from(CreatePlan(new_plan))));
         plan_id
     }
 
@@ -258,10 +263,10 @@ impl TestClient {
         let epoch = self.claim_phase(plan_id, LONG_LEASE);
         self.must_submit(
             plan_id,
-            Command::CompleteStrategize {
+            Command::from(CompleteStrategize {
                 epoch,
                 decisions: Vec::new(),
-            },
+            }),
         );
         plan_id
     }
@@ -271,7 +276,7 @@ impl TestClient {
     pub fn create_executing_plan(&self, goal: &str, lease: Span) -> (PlanId, Epoch) {
         let plan_id = self.create_strategized_plan(goal);
         let judgement = self.judge_rules(plan_id, Gate::Execute);
-        self.must_submit(plan_id, Command::ExecutePlan { judgement });
+        self.must_submit(plan_id, Command::from(ExecutePlan { judgement }));
         (plan_id, self.claim_phase(plan_id, lease))
     }
 
@@ -281,13 +286,13 @@ impl TestClient {
         let (plan_id, epoch) = self.create_executing_plan(goal, LONG_LEASE);
         self.must_submit(
             plan_id,
-            Command::CompleteExecute {
+            Command::from(CompleteExecute {
                 epoch,
                 result: samples::result_content(goal),
                 captured: Vec::new(),
                 allow_empty: false,
                 judgement: self.judge_rules(plan_id, Gate::Result),
-            },
+            }),
         );
         plan_id
     }
@@ -298,14 +303,14 @@ impl TestClient {
         let plan_id = self.create_executed_plan(goal);
         self.must_submit(
             plan_id,
-            Command::Approve {
+            Command::from(ApproveResult {
                 options: plan::LandingOptions::default(),
                 targets: PlanTargets::default(),
                 once: false,
-            },
+            }),
         );
         let judgement = self.judge_rules(plan_id, Gate::Apply);
-        self.must_submit(plan_id, Command::ApplyPlan { judgement });
+        self.must_submit(plan_id, Command::from(ApplyPlan { judgement }));
         (plan_id, self.claim_phase(plan_id, LONG_LEASE))
     }
 
@@ -315,19 +320,19 @@ impl TestClient {
         let (plan_id, epoch) = self.create_landing_plan(goal);
         self.must_submit(
             plan_id,
-            Command::PrepareApply {
+            Command::from(PrepareApply {
                 epoch,
                 moves: samples::landing_moves(),
                 judgement: self.judge_rules(plan_id, Gate::Apply),
-            },
+            }),
         );
         self.must_submit(
             plan_id,
-            Command::CompleteApply {
+            Command::from(CompleteApply {
                 epoch,
                 landed: vec![samples::RESOURCE_NAME.to_owned()],
                 rest: None,
-            },
+            }),
         );
         plan_id
     }
@@ -337,7 +342,7 @@ impl TestClient {
 fn relies_on_projects(command: &Command) -> bool {
     matches!(
         command,
-        Command::Use(_) | Command::Start { .. } | Command::Undo(_)
+        Command::CreatePlan(_) | Command::ClaimPhase(_) | Command::UndoLanding(_)
     )
 }
 

@@ -3,6 +3,7 @@
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentSpec, ArgumentType};
 use plan::changeset::{ChangesetEntry, PathOperation, TreePath};
+use plan::command::ApproveResult;
 use plan::command::NewPlan;
 use plan::invariant::{Gate, RuleCheck, RuleDraft};
 use plan::judgement::PlanTargets;
@@ -161,9 +162,9 @@ pub fn modified_entry(bytes: impl Into<Vec<u8>>, before: &str, after: &str) -> C
 
 /// Approves a result with default landing options.
 pub fn approve_command() -> Command {
-    Command::Approve {
+    Command::from(ApproveResult {
         options: LandingOptions::default(),
         targets: PlanTargets::default(),
         once: false,
-    }
+    })
 }

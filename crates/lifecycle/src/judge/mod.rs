@@ -21,14 +21,15 @@ pub(crate) use subject::GateSubject;
 use std::sync::{Mutex, OnceLock};
 
 use actors::Stop;
+use plan::command::KeepEvidence;
 use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft};
 use plan::judgement::{GateJudgement, PendingVerdictReason, PlanTargets, RuleOutcome, RuleVerdict};
 use plan::ledger::BudgetAmount;
 use plan::{Command, Digest, Plan, PlanId, Refusal};
 use store::{CommitOutcome, PlanSnapshot};
 
-use crate::submit::CommandTarget;
 use crate::{Call, Lifecycle, LifecycleError, RuleProblem};
+use plan::reads::CommandTarget;
 use subject::PathChangeList;
 
 /// How often a stale judgement is repeated before the caller gets the refusal.
@@ -61,13 +62,13 @@ struct GateEvaluation<'a> {
 impl Lifecycle {
     /// Judges a plan at a gate and submits the command with the judgement. Retries if the plan or the rules
     /// changed in between.
-    pub(crate) fn submit_judged(
+    pub(crate) fn submit_judged<C: Into<Command>>(
         &self,
         plan_id: PlanId,
         gate: Gate,
         gate_subject: &GateSubject<'_>,
         call: &Call,
-        command: impl Fn(GateJudgement) -> Command,
+        command: impl Fn(GateJudgement) -> C,
     ) -> Result<CommitOutcome, LifecycleError> {
         let mut attempts = 0;
         loop {
@@ -166,7 +167,7 @@ impl Lifecycle {
             verdicts: verdict.into_iter().collect(),
             ..GateJudgement::default()
         };
-        self.submit_for_plan(plan.id, Command::KeepEvidence { judgement, used }, call)
+        self.submit_for_plan(plan.id, KeepEvidence { judgement, used }, call)
             .map(drop)
     }
 }

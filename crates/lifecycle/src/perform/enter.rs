@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use actors::Stop;
 use plan::base::SandboxStartPoint;
+use plan::command::RecordBases;
 use plan::stage::FailureCategory;
-use plan::{Command, Epoch, Phase, Plan, PlanId, Refusal, ResourceCommit};
+use plan::{Epoch, Phase, Plan, PlanId, Refusal, ResourceCommit};
 use sandbox::{
     LocalResource, ObjectId, OccupiedSandbox, SandboxCondition, SandboxError, SandboxKey,
     SharedLock,
@@ -140,7 +141,7 @@ impl Lifecycle {
         if plan.bases == bases && plan.sandbox_preparation.is_default() {
             return Ok((plan.clone(), sandboxes, locks));
         }
-        let done = self.submit_for_plan(plan.id, Command::RecordBases { epoch, bases }, call)?;
+        let done = self.submit_for_plan(plan.id, RecordBases { epoch, bases }, call)?;
         Ok((done.plan, sandboxes, locks))
     }
 

@@ -1,20 +1,76 @@
 //! Creates and archives actions.
 
+use serde_json::{Value, json};
+
 use crate::action::ActionDefinition;
 use crate::argument::ArgumentProblem;
-use crate::decide::{DecisionRequest, rule, text};
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader};
+use crate::decide::{DecisionInput, DecisionRequest, rule, text};
 use crate::invariant::{Rule, RuleScope};
+use crate::reads::{CommandTarget, ReadSet, RowAccess};
 use crate::{
-    Action, ActionState, CommandReceipt, Decision, DecisionFacts, QualifiedName, ReceiptOutcome,
-    Refusal, RowWrite, Timestamp,
+    Action, ActionState, CommandReceipt, Decision, QualifiedName, ReceiptOutcome, Refusal,
+    RowWrite, Timestamp, Verb,
 };
 
-pub(super) fn create_action(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+/// Store a new action.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateAction(pub ActionDefinition);
+
+impl CommandDefinition for CreateAction {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::CreateAction, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        let scope = RuleScope::Action(self.0.name.clone());
+        ReadSet {
+            rules: vec![(scope, RowAccess::Exclusive)],
+            ..ReadSet::for_action(&self.0.name)
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.0)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        create_action(input, &self.0)
+    }
+}
+
+/// Archive an action. Existing plans are not affected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArchiveAction(pub QualifiedName);
+
+impl CommandDefinition for ArchiveAction {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::ArchiveAction, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_action(&self.0)
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.0)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        archive_action(input, &self.0)
+    }
+}
+
+fn create_action(
+    input: DecisionInput<'_>,
     definition: &ActionDefinition,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     text::require_text("description", &definition.description)?;
     if let Some(long) = &definition.long_description {
         text::require_text("long description", long)?;
@@ -62,12 +118,12 @@ pub(super) fn create_action(
     })
 }
 
-pub(super) fn archive_action(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
-    name: &QualifiedName,
-) -> Result<Decision, Refusal> {
+fn archive_action(input: DecisionInput<'_>, name: &QualifiedName) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut action = facts
         .action
         .clone()

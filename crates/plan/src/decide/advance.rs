@@ -1,31 +1,191 @@
 //! Submitting results, approving them, and moving a plan to its next phase.
 
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
 use crate::changeset::digest_open_entries;
-use crate::command::CapturedNodeChanges;
+use crate::command::{CapturedNodeChanges, CommandDefinition, CommandHeader};
 use crate::decide::draft::DecisionDraft;
-use crate::decide::{changeset, gate, text};
+use crate::decide::{DecisionInput, changeset, gate, text};
 use crate::decision::{DecisionNode, ReportedDecision};
 use crate::invariant::Gate;
 use crate::judgement::{GateJudgement, PlanTargets, RuleEvidence, UnmetRule};
 use crate::profile::AutomationStep;
+use crate::reads::{ChangesetReads, CommandTarget, ReadSet};
 use crate::stage::{ApplyState, ResultContent, WorkState};
 use crate::{
     Decision, Epoch, ErasableText, Event, LandingOptions, Phase, PlanStage, Refusal,
-    ResourceCommit, RowWrite,
+    ResourceCommit, RowWrite, Verb,
 };
 
-/// What a holder submits at the end of execute.
-pub(super) struct ExecuteSubmission<'a> {
-    pub result: &'a ResultContent,
+/// Record that the sandboxes are ready, and their base commits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordBases {
+    pub epoch: Epoch,
+    /// One per resource.
+    pub bases: Vec<ResourceCommit>,
+}
+
+impl CommandDefinition for RecordBases {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::RecordBases, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.bases])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        record_bases(input.draft()?, self.epoch, &self.bases)
+    }
+}
+
+/// Submit the strategy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompleteStrategize {
+    pub epoch: Epoch,
+    pub decisions: Vec<ReportedDecision>,
+}
+
+impl CommandDefinition for CompleteStrategize {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::CompleteStrategize, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.decisions])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        complete_strategize(input.draft()?, self.epoch, &self.decisions)
+    }
+}
+
+/// Move a finished strategy into execute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecutePlan {
+    pub judgement: GateJudgement,
+}
+
+impl CommandDefinition for ExecutePlan {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::ExecutePlan, CommandAudience::Workers)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.gated_reads()
+    }
+
+    fn arguments(&self) -> Value {
+        Value::Null
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        execute_plan(input.draft()?, &self.judgement)
+    }
+}
+
+/// Submit the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompleteExecute {
+    pub epoch: Epoch,
+    pub result: ResultContent,
     /// Changes as captured from the sandboxes.
-    pub captured: &'a [CapturedNodeChanges],
+    pub captured: Vec<CapturedNodeChanges>,
     /// Accept a result without changes.
     pub allow_empty: bool,
+    /// A failing rule blocks apply, but not this command.
+    pub judgement: GateJudgement,
+}
+
+impl CommandDefinition for CompleteExecute {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::CompleteExecute, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        ReadSet {
+            changesets: ChangesetReads::All,
+            ..target.gated_reads()
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.result.report, self.allow_empty])
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        complete_execute(input.draft()?, self)
+    }
+}
+
+/// Approve the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApproveResult {
+    pub options: LandingOptions,
+    /// The plan's targets as the person who approves sees them.
+    pub targets: PlanTargets,
+    /// Valid only for the landing that the caller is about to start.
+    pub once: bool,
+}
+
+impl CommandDefinition for ApproveResult {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Approve, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.gated_reads()
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.options)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        approve(input.draft()?, &self.options, &self.targets, self.once)
+    }
+}
+
+/// Move a finished result into apply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplyPlan {
+    pub judgement: GateJudgement,
+}
+
+impl CommandDefinition for ApplyPlan {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::ApplyPlan, CommandAudience::Workers)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.gated_reads()
+    }
+
+    fn arguments(&self) -> Value {
+        Value::Null
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        apply_plan(input.draft()?, &self.judgement)
+    }
 }
 
 /// Records that the sandboxes are ready. Submitted after each claim that had to prepare them, with
 /// exactly one base per resource.
-pub(super) fn record_bases(
+fn record_bases(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     bases: &[ResourceCommit],
@@ -55,7 +215,7 @@ pub(super) fn record_bases(
     Ok(draft.finish())
 }
 
-pub(super) fn complete_strategize(
+fn complete_strategize(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     reported: &[ReportedDecision],
@@ -74,10 +234,7 @@ pub(super) fn complete_strategize(
     Ok(draft.finish())
 }
 
-pub(super) fn execute_plan(
-    draft: DecisionDraft<'_>,
-    judgement: &GateJudgement,
-) -> Result<Decision, Refusal> {
+fn execute_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Decision, Refusal> {
     let PlanStage::Strategize(WorkState::Complete) = draft.plan.stage else {
         return draft.answer_not_applicable();
     };
@@ -93,17 +250,18 @@ pub(super) fn execute_plan(
     }
 }
 
-pub(super) fn complete_execute(
+fn complete_execute(
     mut draft: DecisionDraft<'_>,
-    epoch: Epoch,
-    submission: &ExecuteSubmission<'_>,
-    judgement: &GateJudgement,
+    submission: &CompleteExecute,
 ) -> Result<Decision, Refusal> {
-    let ExecuteSubmission {
+    let CompleteExecute {
+        epoch,
         result,
         captured,
         allow_empty,
+        judgement,
     } = submission;
+    let epoch = *epoch;
     let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
         return draft.answer_not_applicable();
     };
@@ -151,14 +309,14 @@ pub(super) fn complete_execute(
     }
     draft.emit_event(Event::ExecuteCompleted {
         epoch,
-        result: (*result).clone(),
+        result: result.clone(),
         unmet,
     });
     Ok(draft.finish())
 }
 
 /// Approves the result. Only a person can, and nothing lands yet.
-pub(super) fn approve(
+fn approve(
     mut draft: DecisionDraft<'_>,
     options: &LandingOptions,
     targets: &PlanTargets,
@@ -187,10 +345,7 @@ pub(super) fn approve(
     Ok(draft.finish())
 }
 
-pub(super) fn apply_plan(
-    draft: DecisionDraft<'_>,
-    judgement: &GateJudgement,
-) -> Result<Decision, Refusal> {
+fn apply_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Decision, Refusal> {
     let PlanStage::Execute(WorkState::Complete) = draft.plan.stage else {
         return draft.answer_not_applicable();
     };

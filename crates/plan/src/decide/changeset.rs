@@ -2,13 +2,106 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, TreePath};
-use crate::command::{CapturedNodeChanges, ChangesetSelector};
-use crate::decide::draft::DecisionDraft;
-use crate::stage::WorkState;
-use crate::{ChangesetId, Decision, Epoch, Event, PlanStage, Refusal, RowWrite};
+use serde_json::{Value, json};
 
-pub(super) fn open_changeset(
+use crate::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, TreePath};
+use crate::command::{CapturedNodeChanges, ChangesetSelector, CommandDefinition, CommandHeader};
+use crate::decide::DecisionInput;
+use crate::decide::draft::DecisionDraft;
+use crate::reads::{ChangesetReads, CommandTarget, ReadSet, RowAccess};
+use crate::stage::WorkState;
+use crate::{ChangesetId, Decision, Epoch, Event, PlanStage, Refusal, RowWrite, Verb};
+
+/// Open a changeset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenChangeset {
+    pub epoch: Epoch,
+    pub id: ChangesetId,
+    pub node: Node,
+}
+
+impl CommandDefinition for OpenChangeset {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::OpenChangeset, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        ReadSet {
+            changesets: ChangesetReads::EntriesAt(Vec::new()),
+            ..target.plan_reads()
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.node])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        open_changeset(input.draft()?, self.epoch, self.id, &self.node)
+    }
+}
+
+/// Record one change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordChange {
+    pub epoch: Epoch,
+    pub into: ChangesetSelector,
+    pub entry: ChangesetEntry,
+}
+
+impl CommandDefinition for RecordChange {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::RecordChange, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        ReadSet {
+            // A shared lock: recorders of one plan do not block each other, but they and a command
+            // that moves the plan do.
+            plan: target.plan_id.map(|id| (id, RowAccess::Shared)),
+            changesets: ChangesetReads::EntriesAt(vec![self.entry.path.clone()]),
+            ..ReadSet::default()
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, format!("{:?}", self.into), self.entry])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        record_change(input.draft()?, self.epoch, &self.into, &self.entry)
+    }
+}
+
+/// Seal a changeset. It cannot be reopened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SealChangeset {
+    pub epoch: Epoch,
+    pub changeset: ChangesetId,
+}
+
+impl CommandDefinition for SealChangeset {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::SealChangeset, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        ReadSet {
+            changesets: ChangesetReads::All,
+            ..target.plan_reads()
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.changeset])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        seal_changeset(input.draft()?, self.epoch, self.changeset)
+    }
+}
+
+fn open_changeset(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     id: ChangesetId,
@@ -37,7 +130,7 @@ pub(super) fn open_changeset(
     Ok(draft.finish())
 }
 
-pub(super) fn record_change(
+fn record_change(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     into: &ChangesetSelector,
@@ -68,7 +161,7 @@ pub(super) fn record_change(
     Ok(draft.finish())
 }
 
-pub(super) fn seal_changeset(
+fn seal_changeset(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     id: ChangesetId,

@@ -1,15 +1,138 @@
 //! Leases: claim a phase, renew, release and reclaim.
 
-use crate::command::ReclaimGrounds;
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader, ReclaimGrounds};
 use crate::decide::draft::DecisionDraft;
-use crate::decide::{changeset, create, gate, project, text};
+use crate::decide::{DecisionInput, changeset, create, gate, project, text};
 use crate::invariant::Gate;
 use crate::judgement::GateJudgement;
 use crate::profile::AutomationStep;
+use crate::reads::{ChangesetReads, CommandTarget, ReadSet};
 use crate::stage::{FailureCategory, PlanFailure};
-use crate::{Decision, Epoch, Event, Phase, Refusal, Span, Timestamp};
+use crate::{Decision, Epoch, Event, Phase, Refusal, Span, Timestamp, Verb};
 
-pub(super) fn claim_phase(
+/// Claim a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimPhase {
+    pub phase: Phase,
+    /// Name of the holder.
+    pub owner: String,
+    /// Time until the lease expires unless it is renewed.
+    pub lease: Span,
+    /// Required for strategize only.
+    pub judgement: Option<GateJudgement>,
+}
+
+impl CommandDefinition for ClaimPhase {
+    fn header(&self) -> CommandHeader {
+        let verb = match self.phase {
+            Phase::Strategize => Verb::StartStrategize,
+            Phase::Execute => Verb::StartExecute,
+            Phase::Apply => Verb::StartApply,
+        };
+        CommandHeader::new(verb, CommandAudience::Workers)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        let with_projects = target.plan_reads_with_projects();
+        match self.phase {
+            Phase::Strategize => with_projects.merge_with(target.gated_reads()),
+            Phase::Execute => ReadSet {
+                changesets: ChangesetReads::All,
+                ..with_projects
+            },
+            Phase::Apply => with_projects,
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.phase, self.owner, self.lease])
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
+        self.judgement.as_mut()
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        claim_phase(
+            input.draft()?,
+            self.phase,
+            &self.owner,
+            self.lease,
+            self.judgement.as_ref(),
+        )
+    }
+}
+
+/// Renew a lease.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RenewLease {
+    pub epoch: Epoch,
+    /// Time from now until the lease expires.
+    pub lease: Span,
+}
+
+impl CommandDefinition for RenewLease {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Renew, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.lease])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        renew_lease(input.draft()?, self.epoch, self.lease)
+    }
+}
+
+/// Release a lease.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleaseLease {
+    pub epoch: Epoch,
+}
+
+impl CommandDefinition for ReleaseLease {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Release, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.epoch)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        release_lease(input.draft()?, self.epoch)
+    }
+}
+
+/// Take the lease from a holder that is gone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReclaimLease {
+    pub grounds: ReclaimGrounds,
+}
+
+impl CommandDefinition for ReclaimLease {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Reclaim, CommandAudience::Workers)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!(format!("{:?}", self.grounds))
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        reclaim_lease(input.draft()?, self.grounds)
+    }
+}
+
+fn claim_phase(
     mut draft: DecisionDraft<'_>,
     phase: Phase,
     owner: &str,
@@ -86,7 +209,7 @@ pub(super) fn claim_phase(
 }
 
 /// Renews a lease. An expired lease can be renewed until another holder reclaims it.
-pub(super) fn renew_lease(
+fn renew_lease(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     lease: Span,
@@ -100,10 +223,7 @@ pub(super) fn renew_lease(
     Ok(draft.finish())
 }
 
-pub(super) fn release_lease(
-    mut draft: DecisionDraft<'_>,
-    epoch: Epoch,
-) -> Result<Decision, Refusal> {
+fn release_lease(mut draft: DecisionDraft<'_>, epoch: Epoch) -> Result<Decision, Refusal> {
     if draft.require_holder(epoch).is_err() {
         return draft.answer_not_applicable();
     }
@@ -111,7 +231,7 @@ pub(super) fn release_lease(
     Ok(draft.finish())
 }
 
-pub(super) fn reclaim_lease(
+fn reclaim_lease(
     mut draft: DecisionDraft<'_>,
     grounds: ReclaimGrounds,
 ) -> Result<Decision, Refusal> {

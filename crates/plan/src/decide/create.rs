@@ -2,28 +2,98 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use crate::action::ActionState;
 use crate::argument;
-use crate::command::{LinkedPlan, NewPlan};
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader, LinkedPlan, NewPlan};
 use crate::decide::draft::DecisionDraft;
-use crate::decide::{DecisionRequest, project, text};
+use crate::decide::{DecisionInput, DecisionRequest, project, text};
 use crate::decision::{DecisionKind, DecisionNode};
 use crate::event::PlanCreated;
 use crate::facts::PlanChange;
 use crate::plan::{PlanOrigin, ProfileSource};
+use crate::reads::{CommandTarget, ProjectReads, ReadSet, RowAccess};
 use crate::stage::{ApplyState, ResultTree};
 use crate::{
-    ActorDefinition, CommandReceipt, Decision, DecisionFacts, ErasableText, Event, Plan, PlanId,
-    PlanResource, PlanStage, PlanVersion, ReceiptOutcome, RecordedEvent, Refusal, RowWrite,
-    Timestamp, evolve,
+    ActorDefinition, CommandReceipt, Decision, ErasableText, Event, Plan, PlanId, PlanResource,
+    PlanStage, PlanVersion, ReceiptOutcome, RecordedEvent, Refusal, RepositoryPolicy, RowWrite,
+    Timestamp, Verb, evolve,
 };
 
-pub(super) fn create_plan(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
-    new: &NewPlan,
-) -> Result<Decision, Refusal> {
+/// Create a plan from an action or a goal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreatePlan(pub NewPlan);
+
+impl CommandDefinition for CreatePlan {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Use, CommandAudience::Everyone)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        let action = self.0.action.clone();
+        ReadSet {
+            action: action.map(|name| (name, RowAccess::Exclusive)),
+            projects: ProjectReads::for_new_plan(&self.0.projects),
+            ..ReadSet::default()
+        }
+    }
+
+    fn arguments(&self) -> Value {
+        let new = &self.0;
+        json!([
+            new.action,
+            new.goal,
+            new.arguments,
+            new.fallback_actors,
+            new.profile,
+            new.fallback_profile,
+            new.limits,
+            new.strategy_wanted,
+            new.projects,
+            // The engine reads the working-tree rules; they are not an argument of the caller.
+            RepositoryPolicy {
+                rules: Vec::new(),
+                ..new.policy.clone()
+            },
+            new.bases.is_empty()
+        ])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        create_plan(input, &self.0)
+    }
+}
+
+/// Create a plan that undoes a landed one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UndoLanding(pub LinkedPlan);
+
+impl CommandDefinition for UndoLanding {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Undo, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_projects()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.0.resources, self.0.result])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        create_undo_plan(input.draft()?, &self.0)
+    }
+}
+
+fn create_plan(input: DecisionInput<'_>, new: &NewPlan) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut rows = Vec::new();
     let definition = match (&new.action, &facts.action) {
         (None, _) => None,
@@ -118,7 +188,7 @@ pub(super) fn create_plan(
     })
 }
 
-pub(super) fn create_undo_plan(
+fn create_undo_plan(
     mut draft: DecisionDraft<'_>,
     linked: &LinkedPlan,
 ) -> Result<Decision, Refusal> {

@@ -1,7 +1,11 @@
 //! Gates: accepts a judgement only if it covers the current plan version and every rule in force.
 
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader};
 use crate::decide::draft::DecisionDraft;
-use crate::decide::{ledger, text};
+use crate::decide::{DecisionInput, ledger, text};
 use crate::decision::{DecisionKind, DecisionNode};
 use crate::facts::DecisionFacts;
 use crate::invariant::{Gate, Rule, RuleBook, RuleCheck, RuleName, RuleRef, RuleScope};
@@ -10,10 +14,98 @@ use crate::judgement::{
 };
 use crate::ledger::BudgetAmount;
 use crate::plan::Approval;
+use crate::reads::{CommandTarget, ReadSet};
 use crate::{
     Decision, Digest, ErasableText, Event, GateBlocked, Phase, Plan, ReceiptOutcome, Refusal,
-    RowWrite,
+    RowWrite, Verb,
 };
+
+/// Waive a rule for this plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaiveRule {
+    pub rule: RuleName,
+    pub reason: String,
+    pub targets: PlanTargets,
+}
+
+impl CommandDefinition for WaiveRule {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Waive, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.gated_reads()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.rule, self.reason])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        waive_rule(input.draft()?, &self.rule, &self.reason, &self.targets)
+    }
+}
+
+/// Record a person's verdict on a rule that asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordRuling {
+    pub rule: RuleName,
+    /// Digest of what the person looked at.
+    pub subject: Digest,
+    pub outcome: RuleOutcome,
+    pub targets: PlanTargets,
+}
+
+impl CommandDefinition for RecordRuling {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::RuleOn, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.gated_reads()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.rule, self.outcome])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        record_ruling(input.draft()?, self)
+    }
+}
+
+/// Store the verdicts of checks, and charge what running them used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeepEvidence {
+    pub judgement: GateJudgement,
+    /// Usage of the actors that judged.
+    pub used: BudgetAmount,
+}
+
+impl CommandDefinition for KeepEvidence {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::KeepEvidence, CommandAudience::Workers)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        if self.used == BudgetAmount::default() {
+            return target.plan_reads();
+        }
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.used)
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        keep_evidence(input.draft()?, &self.judgement, self.used)
+    }
+}
 
 /// The outcome of a gate.
 #[expect(
@@ -229,7 +321,7 @@ pub(super) fn require_valid_approval<'a>(
 
 /// Stores verdicts of checks. They stay true for their subject even if the plan has moved on. Once
 /// the plan is final or landing, only their usage is charged.
-pub(super) fn keep_evidence(
+fn keep_evidence(
     draft: DecisionDraft<'_>,
     judgement: &GateJudgement,
     used: BudgetAmount,
@@ -255,13 +347,13 @@ pub(super) fn keep_evidence(
 }
 
 /// Records a person's verdict on a rule that asks.
-pub(super) fn record_ruling(
-    mut draft: DecisionDraft<'_>,
-    name: &RuleName,
-    subject: Digest,
-    outcome: &RuleOutcome,
-    targets: &PlanTargets,
-) -> Result<Decision, Refusal> {
+fn record_ruling(mut draft: DecisionDraft<'_>, ruling: &RecordRuling) -> Result<Decision, Refusal> {
+    let RecordRuling {
+        rule,
+        subject,
+        outcome,
+        targets,
+    } = ruling;
     let is_held = draft.plan.stage.holder().is_some();
     if draft.plan.stage.is_final() || draft.plan.is_prepared() || is_held {
         return draft.answer_not_applicable();
@@ -271,7 +363,7 @@ pub(super) fn record_ruling(
         .rules
         .clone()
         .with_plan_rules(&draft.plan, targets);
-    let named = require_rules_in_force(&rules, &draft.plan, name)?;
+    let named = require_rules_in_force(&rules, &draft.plan, rule)?;
     let asks = |rule: &&Rule| matches!(rule.draft.check, RuleCheck::Ask(_));
     let asking: Vec<RuleRef> = named
         .iter()
@@ -294,7 +386,7 @@ pub(super) fn record_ruling(
     for rule in asking {
         draft.emit_event(Event::RuledOn {
             rule,
-            subject,
+            subject: *subject,
             outcome: outcome.clone(),
         });
     }
@@ -318,7 +410,7 @@ fn require_rules_in_force<'a>(
     Ok(found)
 }
 
-pub(super) fn waive_rule(
+fn waive_rule(
     mut draft: DecisionDraft<'_>,
     name: &RuleName,
     reason: &str,

@@ -1,14 +1,107 @@
 //! Failures, questions and answers.
 
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader};
+use crate::decide::DecisionInput;
 use crate::decide::draft::DecisionDraft;
 use crate::decide::text;
 use crate::decision::{DecisionKind, DecisionNode};
 use crate::event::RemovedChangeResolution;
 use crate::profile::AutomationStep;
 use crate::stage::{FailureCategory, PlanFailure, PlanQuestion};
-use crate::{Decision, Epoch, Event, Refusal, Span, Timestamp};
+use crate::{Decision, Epoch, Event, Refusal, Span, Timestamp, Verb};
 
-pub(super) fn fail_work(
+/// End the run with an error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailRun {
+    pub epoch: Epoch,
+    pub category: FailureCategory,
+    pub message: String,
+}
+
+impl CommandDefinition for FailRun {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Fail, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.category, self.message])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        fail_work(input.draft()?, self.epoch, self.category, &self.message)
+    }
+}
+
+/// Ask a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskPerson {
+    pub epoch: Epoch,
+    pub question: String,
+    /// Time after which the question expires.
+    pub answer_timeout: Option<Span>,
+}
+
+impl CommandDefinition for AskPerson {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Ask, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.question, self.answer_timeout])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        ask_person(
+            input.draft()?,
+            self.epoch,
+            &self.question,
+            self.answer_timeout,
+        )
+    }
+}
+
+/// Answer the open question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerQuestion {
+    pub text: String,
+}
+
+impl CommandDefinition for AnswerQuestion {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Answer, CommandAudience::People)
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.text)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        answer_question(input.draft()?, &self.text)
+    }
+}
+
+/// Fail the phase because its question was not answered in time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExpireQuestion;
+
+impl CommandDefinition for ExpireQuestion {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::ExpireQuestion, CommandAudience::Workers)
+    }
+
+    fn arguments(&self) -> Value {
+        Value::Null
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        expire_question(input.draft()?)
+    }
+}
+
+fn fail_work(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     category: FailureCategory,
@@ -39,7 +132,7 @@ pub(super) fn fail_work(
     Ok(draft.finish())
 }
 
-pub(super) fn ask_person(
+fn ask_person(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     question: &str,
@@ -64,10 +157,7 @@ pub(super) fn ask_person(
     Ok(draft.finish())
 }
 
-pub(super) fn answer_question(
-    mut draft: DecisionDraft<'_>,
-    answer: &str,
-) -> Result<Decision, Refusal> {
+fn answer_question(mut draft: DecisionDraft<'_>, answer: &str) -> Result<Decision, Refusal> {
     let Some(question) = draft.plan.stage.question().cloned() else {
         return draft.answer_not_applicable();
     };
@@ -106,7 +196,7 @@ pub(super) fn answer_question(
     Ok(draft.finish())
 }
 
-pub(super) fn expire_question(mut draft: DecisionDraft<'_>) -> Result<Decision, Refusal> {
+fn expire_question(mut draft: DecisionDraft<'_>) -> Result<Decision, Refusal> {
     let Some(question) = draft.plan.stage.question() else {
         return draft.answer_not_applicable();
     };

@@ -1,17 +1,128 @@
 //! Landing: from the stored intent to `applied`. In between, a plan can only roll forward, or
 //! withdraw if no target has changed.
 
+use serde_json::{Value, json};
+
 use crate::changeset::TreePath;
-use crate::command::LinkedPlan;
+use crate::command::{CommandDefinition, CommandHeader, LinkedPlan};
 use crate::decide::draft::DecisionDraft;
-use crate::decide::{create, gate, text};
+use crate::decide::{DecisionInput, create, gate, text};
 use crate::invariant::Gate;
 use crate::judgement::GateJudgement;
 use crate::plan::{Approval, PlanOrigin};
+use crate::reads::{CommandTarget, ReadSet};
 use crate::stage::{ApplyState, ConstraintKind, LandingConstraint, LandingIntent, RefMove};
-use crate::{Decision, Epoch, Event, Plan, PlanStage, Refusal, ResourceCommit};
+use crate::{Decision, Epoch, Event, Plan, PlanStage, Refusal, ResourceCommit, Verb};
 
-pub(super) fn prepare_landing(
+/// Store the landing intent, before any target is changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrepareApply {
+    pub epoch: Epoch,
+    /// One move per changed resource.
+    pub moves: Vec<RefMove>,
+    /// Judgement of the merged tree.
+    pub judgement: GateJudgement,
+}
+
+impl CommandDefinition for PrepareApply {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::PrepareApply, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.gated_reads()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.moves])
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut GateJudgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        prepare_landing(input.draft()?, self.epoch, &self.moves, &self.judgement)
+    }
+}
+
+/// Withdraw the landing intent. The caller has checked that no target has the change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WithdrawApply {
+    pub epoch: Epoch,
+}
+
+impl CommandDefinition for WithdrawApply {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::WithdrawApply, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.epoch)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        withdraw_landing(input.draft()?, self.epoch)
+    }
+}
+
+/// Record that everything landed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompleteApply {
+    pub epoch: Epoch,
+    /// Resources whose target was read back and contains the new commit.
+    pub landed: Vec<String>,
+    /// A new plan for the part that does not land.
+    pub rest: Option<LinkedPlan>,
+}
+
+impl CommandDefinition for CompleteApply {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::CompleteApply, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        let rest = self.rest.as_ref();
+        let rest = rest.map(|rest| (&rest.resources, &rest.result));
+        json!([self.epoch, self.landed, rest])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        complete_landing(input.draft()?, self.epoch, &self.landed, self.rest.as_ref())
+    }
+}
+
+/// Record that the result cannot land as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstrainApply {
+    pub epoch: Epoch,
+    pub kind: ConstraintKind,
+    pub message: String,
+    pub paths: Vec<TreePath>,
+    pub commits: Vec<String>,
+}
+
+impl CommandDefinition for ConstrainApply {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Constrain, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([
+            self.epoch,
+            self.kind,
+            self.message,
+            self.paths,
+            self.commits
+        ])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        constrain_landing(input.draft()?, self)
+    }
+}
+
+fn prepare_landing(
     draft: DecisionDraft<'_>,
     epoch: Epoch,
     moves: &[RefMove],
@@ -61,10 +172,7 @@ pub(super) fn prepare_landing(
 }
 
 /// Withdraws the landing intent. The caller must have checked that no target ever had the change.
-pub(super) fn withdraw_landing(
-    mut draft: DecisionDraft<'_>,
-    epoch: Epoch,
-) -> Result<Decision, Refusal> {
+fn withdraw_landing(mut draft: DecisionDraft<'_>, epoch: Epoch) -> Result<Decision, Refusal> {
     let PlanStage::Apply(ApplyState::Processing(_, Some(_))) = draft.plan.stage else {
         return draft.answer_not_applicable();
     };
@@ -75,7 +183,7 @@ pub(super) fn withdraw_landing(
     Ok(draft.finish())
 }
 
-pub(super) fn complete_landing(
+fn complete_landing(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     landed: &[String],
@@ -118,26 +226,23 @@ pub(super) fn complete_landing(
     Ok(draft.finish())
 }
 
-pub(super) fn constrain_landing(
+fn constrain_landing(
     mut draft: DecisionDraft<'_>,
-    epoch: Epoch,
-    kind: ConstraintKind,
-    message: &str,
-    paths: &[TreePath],
-    commits: &[String],
+    reported: &ConstrainApply,
 ) -> Result<Decision, Refusal> {
+    let epoch = reported.epoch;
     let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage else {
         return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
         return draft.answer_not_applicable();
     }
-    let message = text::require_text("message", message)?;
+    let message = text::require_text("message", &reported.message)?;
     let constraint = LandingConstraint {
-        kind,
+        kind: reported.kind,
         message,
-        paths: paths.to_vec(),
-        commits: commits.to_vec(),
+        paths: reported.paths.clone(),
+        commits: reported.commits.clone(),
         epoch,
         at: draft.now,
     };

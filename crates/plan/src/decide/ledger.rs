@@ -1,16 +1,75 @@
 //! Reserves budget before a run and charges usage after it. Nothing here emits events.
 
+use serde_json::{Value, json};
+
+use crate::command::{CommandDefinition, CommandHeader};
+use crate::decide::DecisionInput;
 use crate::decide::draft::DecisionDraft;
 use crate::ledger::{
     AccountName, BudgetAmount, BudgetLedger, BudgetReservation, BudgetUnit, GlobalBudget,
     MeteringLevel, grant_budget,
 };
 use crate::plan::PlanLimits;
+use crate::reads::{CommandTarget, ReadSet};
 use crate::{
-    Decision, DecisionFacts, Epoch, Phase, Plan, ReceiptOutcome, Refusal, RowWrite, Timestamp,
+    Decision, DecisionFacts, Epoch, Phase, Plan, ReceiptOutcome, Refusal, RowWrite, Timestamp, Verb,
 };
 
-pub(super) fn reserve_budget(
+/// Reserve budget for a holder before its run starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReserveBudget {
+    pub epoch: Epoch,
+    /// What the actor reports about its usage.
+    pub metering: MeteringLevel,
+    /// Limits for all plans together.
+    pub budget: GlobalBudget,
+}
+
+impl CommandDefinition for ReserveBudget {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Reserve, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, format!("{:?}", self.metering), self.budget])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        reserve_budget(input.draft()?, self.epoch, self.metering, &self.budget)
+    }
+}
+
+/// Charge a holder's usage. Repeating it changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettleUsage {
+    /// The epoch under which it worked; may be an earlier one.
+    pub epoch: Epoch,
+    pub used: BudgetAmount,
+}
+
+impl CommandDefinition for SettleUsage {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::Settle, self.epoch)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.used])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        settle_usage(input.draft()?, self.epoch, self.used)
+    }
+}
+
+fn reserve_budget(
     mut draft: DecisionDraft<'_>,
     epoch: Epoch,
     metering: MeteringLevel,
@@ -45,7 +104,7 @@ pub(super) fn reserve_budget(
 
 /// Charges a holder's usage. Accepted after the lease is lost, because the usage is real and is
 /// charged only once.
-pub(super) fn settle_usage(
+fn settle_usage(
     draft: DecisionDraft<'_>,
     epoch: Epoch,
     used: BudgetAmount,

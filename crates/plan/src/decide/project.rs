@@ -2,15 +2,206 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader};
+use crate::decide::DecisionInput;
 use crate::decide::DecisionRequest;
 use crate::decide::action::receipt_without_plan;
 use crate::project::{
     HostId, PlanResource, Project, ProjectDifference, ProjectPause, Resource, ResourceName,
     ResourcePlace,
 };
+use crate::reads::{CommandTarget, ReadSet};
 use crate::{
     Decision, DecisionFacts, Plan, QualifiedName, ReceiptOutcome, Refusal, RowWrite, Timestamp,
+    Verb,
 };
+
+/// Store a new project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateProject {
+    pub name: QualifiedName,
+    pub resources: Vec<Resource>,
+}
+
+impl CommandDefinition for CreateProject {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::CreateProject, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.name)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.name, self.resources])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        create_project(input, &self.name, &self.resources)
+    }
+}
+
+/// Add a resource to a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkResource {
+    pub project: QualifiedName,
+    pub resource: Resource,
+}
+
+impl CommandDefinition for LinkResource {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::LinkResource, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.project)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.project, self.resource])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        link_resource(input, &self.project, &self.resource)
+    }
+}
+
+/// Remove a resource from a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnlinkResource {
+    pub project: QualifiedName,
+    pub name: ResourceName,
+    /// Remove it even if unfinished plans use the project.
+    pub force: bool,
+}
+
+impl CommandDefinition for UnlinkResource {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::UnlinkResource, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.project)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.project, self.name, self.force])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        unlink_resource(
+            input,
+            &self.project,
+            &self.name,
+            ForceRemoval::from_flag(self.force),
+        )
+    }
+}
+
+/// Change the location of a resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RelinkResource {
+    pub project: QualifiedName,
+    pub name: ResourceName,
+    pub host: HostId,
+    pub place: ResourcePlace,
+}
+
+impl CommandDefinition for RelinkResource {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::RelinkResource, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.project)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.project, self.name, self.host, self.place])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        let moved = Resource {
+            name: self.name.clone(),
+            host: self.host.clone(),
+            place: self.place.clone(),
+        };
+        relink_resource(input, &self.project, &moved)
+    }
+}
+
+/// Stop a project's plans from starting work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PauseProject(pub QualifiedName);
+
+impl CommandDefinition for PauseProject {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::PauseProject, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.0)
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.0)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        pause_project(input, &self.0)
+    }
+}
+
+/// Let a paused project's plans start work again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResumeProject(pub QualifiedName);
+
+impl CommandDefinition for ResumeProject {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::ResumeProject, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.0)
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.0)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        resume_project(input, &self.0)
+    }
+}
+
+/// Remove a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeleteProject {
+    pub name: QualifiedName,
+    /// Delete it even if unfinished plans use it.
+    pub force: bool,
+}
+
+impl CommandDefinition for DeleteProject {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::DeleteProject, CommandAudience::Workers)
+    }
+
+    fn reads(&self, _target: &CommandTarget) -> ReadSet {
+        ReadSet::for_project(&self.name)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.name, self.force])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        delete_project(input, &self.name, ForceRemoval::from_flag(self.force))
+    }
+}
 
 /// Most plans listed in a refusal.
 const MAX_NAMED_PLANS: usize = 5;
@@ -30,13 +221,16 @@ impl ForceRemoval {
 }
 
 /// Creates a project. Repeating it with the same resources succeeds, so that scripts can be rerun.
-pub(super) fn create_project(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+fn create_project(
+    input: DecisionInput<'_>,
     name: &QualifiedName,
     resources: &[Resource],
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut checked: Vec<Resource> = Vec::new();
     for resource in resources {
         if checked.iter().any(|earlier| earlier.name == resource.name) {
@@ -72,13 +266,16 @@ pub(super) fn create_project(
     ))
 }
 
-pub(super) fn link_resource(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+fn link_resource(
+    input: DecisionInput<'_>,
     project: &QualifiedName,
     resource: &Resource,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut project = require_project(facts, project)?.clone();
     if let Some(existing) = project.resource(&resource.name) {
         if existing == resource {
@@ -97,14 +294,17 @@ pub(super) fn link_resource(
     Ok(store_project(request, now, project))
 }
 
-pub(super) fn unlink_resource(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+fn unlink_resource(
+    input: DecisionInput<'_>,
     project: &QualifiedName,
     name: &ResourceName,
     force: ForceRemoval,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut project = require_project(facts, project)?.clone();
     require_resource(&project, name)?;
     require_no_live_plans(facts, &project.name, force)?;
@@ -113,13 +313,16 @@ pub(super) fn unlink_resource(
 }
 
 /// Changes the location of a resource. Unfinished plans use the new location.
-pub(super) fn relink_resource(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+fn relink_resource(
+    input: DecisionInput<'_>,
     project: &QualifiedName,
     moved: &Resource,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut project = require_project(facts, project)?.clone();
     let existing = require_resource(&project, &moved.name)?;
     if existing == moved {
@@ -149,12 +352,12 @@ pub(super) fn relink_resource(
 }
 
 /// Stops the project's plans from starting work.
-pub(super) fn pause_project(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
-    name: &QualifiedName,
-) -> Result<Decision, Refusal> {
+fn pause_project(input: DecisionInput<'_>, name: &QualifiedName) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut project = require_project(facts, name)?.clone();
     if project.paused.is_some() {
         return Ok(already_done(request, now));
@@ -166,12 +369,12 @@ pub(super) fn pause_project(
     Ok(store_project(request, now, project))
 }
 
-pub(super) fn resume_project(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
-    name: &QualifiedName,
-) -> Result<Decision, Refusal> {
+fn resume_project(input: DecisionInput<'_>, name: &QualifiedName) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     let mut project = require_project(facts, name)?.clone();
     if project.paused.is_none() {
         return Ok(already_done(request, now));
@@ -181,13 +384,16 @@ pub(super) fn resume_project(
 }
 
 /// Removes a project. Its directories are not touched.
-pub(super) fn delete_project(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+fn delete_project(
+    input: DecisionInput<'_>,
     name: &QualifiedName,
     force: ForceRemoval,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     require_project(facts, name)?;
     require_no_live_plans(facts, name, force)?;
     Ok(Decision {
@@ -318,17 +524,5 @@ fn already_done(request: &DecisionRequest, now: Timestamp) -> Decision {
         plans: Vec::new(),
         rows: Vec::new(),
         receipt,
-    }
-}
-
-pub(super) fn relinked_resource(
-    name: &ResourceName,
-    host: &HostId,
-    place: &ResourcePlace,
-) -> Resource {
-    Resource {
-        name: name.clone(),
-        host: host.clone(),
-        place: place.clone(),
     }
 }

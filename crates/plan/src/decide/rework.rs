@@ -1,14 +1,120 @@
 //! Retry, revise, revert and cancel. None of them is possible past the point of no return.
 
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
 use crate::changeset::TreePath;
+use crate::command::{CommandDefinition, CommandHeader};
 use crate::decide::draft::DecisionDraft;
-use crate::decide::{ledger, text};
+use crate::decide::{DecisionInput, ledger, text};
 use crate::plan::{MAX_AUTOMATIC_REVERSIONS, PlanLimits, ResultRemedy};
 use crate::profile::AutomationStep;
+use crate::reads::{CommandTarget, ReadSet};
 use crate::stage::{ApplyState, WorkState};
-use crate::{Decision, Event, Phase, PlanStage, Refusal};
+use crate::{Decision, Event, Phase, PlanStage, Refusal, Verb};
 
-pub(super) fn retry_phase(
+/// Retry the phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryPhase {
+    /// Discard partial work and start over.
+    pub fresh: bool,
+    /// New limits; `None` keeps the current ones.
+    pub limits: Option<PlanLimits>,
+}
+
+impl CommandDefinition for RetryPhase {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Retry, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.fresh, self.limits])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        retry_phase(input.draft()?, self.fresh, self.limits)
+    }
+}
+
+/// Send the work back to the actor with feedback.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReviseWork {
+    pub feedback: String,
+    /// Paths to restore to their base version.
+    pub dropped: Vec<TreePath>,
+}
+
+impl CommandDefinition for ReviseWork {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Revise, CommandAudience::Authors)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.feedback, self.dropped])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        revise_work(input.draft()?, &self.feedback, &self.dropped)
+    }
+}
+
+/// Go back to strategize.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RevertPlan {
+    pub reason: String,
+}
+
+impl CommandDefinition for RevertPlan {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Revert, CommandAudience::Workers)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.reason)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        revert_to_strategize(input.draft()?, &self.reason)
+    }
+}
+
+/// End the plan without landing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CancelPlan {
+    pub reason: Option<String>,
+}
+
+impl CommandDefinition for CancelPlan {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::Cancel, CommandAudience::AuthorsOnly)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        target.plan_reads_with_ledger()
+    }
+
+    fn arguments(&self) -> Value {
+        json!(self.reason)
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        cancel_plan(input.draft()?, self.reason.as_deref())
+    }
+}
+
+fn retry_phase(
     mut draft: DecisionDraft<'_>,
     fresh: bool,
     limits: Option<PlanLimits>,
@@ -37,7 +143,7 @@ pub(super) fn retry_phase(
     Ok(draft.finish())
 }
 
-pub(super) fn revise_work(
+fn revise_work(
     mut draft: DecisionDraft<'_>,
     feedback: &str,
     dropped: &[TreePath],
@@ -91,10 +197,7 @@ pub(super) fn revise_work(
     Ok(draft.finish())
 }
 
-pub(super) fn revert_to_strategize(
-    mut draft: DecisionDraft<'_>,
-    reason: &str,
-) -> Result<Decision, Refusal> {
+fn revert_to_strategize(mut draft: DecisionDraft<'_>, reason: &str) -> Result<Decision, Refusal> {
     let is_past_strategize = draft.plan.phase() != Phase::Strategize;
     if !is_past_strategize || draft.plan.is_prepared() || draft.plan.stage.is_final() {
         return draft.answer_not_applicable();
@@ -115,10 +218,7 @@ pub(super) fn revert_to_strategize(
     Ok(draft.finish())
 }
 
-pub(super) fn cancel_plan(
-    mut draft: DecisionDraft<'_>,
-    reason: Option<&str>,
-) -> Result<Decision, Refusal> {
+fn cancel_plan(mut draft: DecisionDraft<'_>, reason: Option<&str>) -> Result<Decision, Refusal> {
     if draft.plan.stage.is_final() || draft.plan.is_prepared() {
         return draft.answer_not_applicable();
     }

@@ -1,17 +1,75 @@
 //! Adds and removes stored rules.
 
-use crate::decide::DecisionRequest;
+use serde_json::{Value, json};
+
+use crate::authority::CommandAudience;
+use crate::command::{CommandDefinition, CommandHeader};
+use crate::decide::DecisionInput;
 use crate::decide::action::receipt_without_plan;
 use crate::invariant::{Rule, RuleDraft, RuleName, RuleScope};
-use crate::{Decision, DecisionFacts, Refusal, RowWrite, Timestamp};
+use crate::reads::{CommandTarget, ProjectReads, ReadSet, RowAccess};
+use crate::{Decision, DecisionFacts, Refusal, RowWrite, Verb};
 
-pub(super) fn add_rule(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+/// Add a rule to a scope.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddRule {
+    pub scope: RuleScope,
+    pub draft: RuleDraft,
+}
+
+impl CommandDefinition for AddRule {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::AddRule, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        rule_reads(&self.scope, target)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.scope, self.draft])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        add_rule(input, &self.scope, &self.draft)
+    }
+}
+
+/// Remove a rule from its scope.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoveRule {
+    pub scope: RuleScope,
+    pub name: RuleName,
+}
+
+impl CommandDefinition for RemoveRule {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::new(Verb::RemoveRule, CommandAudience::People)
+    }
+
+    fn reads(&self, target: &CommandTarget) -> ReadSet {
+        rule_reads(&self.scope, target)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.scope, self.name])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        remove_rule(input, &self.scope, &self.name)
+    }
+}
+
+fn add_rule(
+    input: DecisionInput<'_>,
     scope: &RuleScope,
     draft: &RuleDraft,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     require_scope_exists(facts, scope)?;
     require_possible_gates(draft)?;
     if let Some(plan) = &facts.plan
@@ -55,13 +113,16 @@ pub(super) fn add_rule(
     })
 }
 
-pub(super) fn remove_rule(
-    facts: &DecisionFacts,
-    request: &DecisionRequest,
-    now: Timestamp,
+fn remove_rule(
+    input: DecisionInput<'_>,
     scope: &RuleScope,
     name: &RuleName,
 ) -> Result<Decision, Refusal> {
+    let DecisionInput {
+        facts,
+        request,
+        now,
+    } = input;
     if facts.rules.find_rule(scope, name).is_none() {
         return Err(Refusal::NoSuchRule {
             scope: scope.clone(),
@@ -107,6 +168,41 @@ fn require_scope_exists(facts: &DecisionFacts, scope: &RuleScope) -> Result<(), 
         RuleScope::Repository(_) | RuleScope::WorkingTree(_) => Err(Refusal::RuleOfRepository),
         RuleScope::Global | RuleScope::Project(_) | RuleScope::Action(_) | RuleScope::Plan(_) => {
             Ok(())
+        }
+    }
+}
+
+/// Returns the reads for changing a scope's rules: locks the scope's owner, and sees the rules of wider
+/// scopes.
+fn rule_reads(scope: &RuleScope, target: &CommandTarget) -> ReadSet {
+    let wider = |scope: RuleScope| (scope, RowAccess::Shared);
+    let own = (scope.clone(), RowAccess::Exclusive);
+    match scope {
+        // Repository and working-tree rules are not stored, so there is no owner row to lock.
+        RuleScope::Global | RuleScope::Repository(_) | RuleScope::WorkingTree(_) => ReadSet {
+            rules: vec![own],
+            ..ReadSet::default()
+        },
+        RuleScope::Project(name) => ReadSet {
+            projects: ProjectReads::Named(vec![(name.clone(), RowAccess::Shared)]),
+            rules: vec![wider(RuleScope::Global), own],
+            ..ReadSet::default()
+        },
+        RuleScope::Action(name) => ReadSet {
+            rules: vec![wider(RuleScope::Global), own],
+            ..ReadSet::for_action(name)
+        },
+        RuleScope::Plan(id) => {
+            let scopes = target.rule_scopes().into_iter();
+            let mut rules: Vec<_> = scopes.filter(|other| other != scope).map(wider).collect();
+            rules.push(own);
+            let action = target.action.clone();
+            ReadSet {
+                plan: Some((*id, RowAccess::Exclusive)),
+                action: action.map(|name| (name, RowAccess::Shared)),
+                rules,
+                ..ReadSet::default()
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Which callers may submit which commands, in every state that a plan can be in.
 
+use plan::command::RemoveRule;
 use plan::invariant::RuleScope;
 use plan::{Caller, Command, Profile, Refusal, Verb};
 use planwright_plan as plan;
@@ -33,10 +34,10 @@ fn sample_commands(world: &PlanWorld) -> Vec<Command> {
     let commands = Verb::ALL
         .iter()
         .filter_map(|verb| world.command_with(*verb, world.default_input()));
-    let remove_rule = Command::RemoveRule {
+    let remove_rule = Command::from(RemoveRule {
         scope: RuleScope::Global,
         name: "small".parse().unwrap(),
-    };
+    });
     commands.chain([remove_rule]).collect()
 }
 

@@ -4,6 +4,7 @@ use planwright_plan as plan;
 
 use plan::changeset::{ChangesetEntry, PathOperation};
 use plan::command::ChangesetSelector;
+use plan::command::{OpenChangeset, RecordChange, SealChangeset};
 use plan::decide::{DecisionRequest, decide_batch};
 use plan::{ChangesetId, Command, Profile, Refusal, Verb};
 
@@ -80,23 +81,27 @@ fn changes_in_a_batch_fold_as_they_do_one_by_one() {
     }
     let epoch = start.plan().epoch;
     let id = |number: u64| ChangesetId::from_parts(number, u128::from(number));
-    let open = |number, node: &str| Command::OpenChangeset {
-        epoch,
-        id: id(number),
-        node: node.parse().unwrap(),
+    let open = |number, node: &str| {
+        Command::from(OpenChangeset {
+            epoch,
+            id: id(number),
+            node: node.parse().unwrap(),
+        })
     };
     let record = |number, name: &str, operation, after: Option<&str>| {
         let mut entry = ChangesetEntry::new(tree_path(name), operation);
         entry.after = after.map(str::to_owned);
-        Command::RecordChange {
+        Command::from(RecordChange {
             epoch,
             into: ChangesetSelector::Changeset(id(number)),
             entry,
-        }
+        })
     };
-    let seal = |number| Command::SealChangeset {
-        epoch,
-        changeset: id(number),
+    let seal = |number| {
+        Command::from(SealChangeset {
+            epoch,
+            changeset: id(number),
+        })
     };
     let commands = [
         open(1, "one"),

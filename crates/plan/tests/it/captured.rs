@@ -3,6 +3,7 @@
 use planwright_plan as plan;
 
 use plan::changeset::{ChangesetEntry, Node, PathOperation, digest_open_entries};
+use plan::command::{ApproveResult, CompleteExecute, OpenChangeset, RecordChange};
 use plan::command::{CapturedNodeChanges, ChangesetSelector};
 use plan::judgement::PlanTargets;
 use plan::{ChangesetId, Command, Decision, Digest, Event, Refusal, RowWrite, Verb};
@@ -16,11 +17,11 @@ fn changeset_id(number: u64) -> ChangesetId {
 }
 
 fn open_changeset(world: &mut PlanWorld, node: &str, number: u64) {
-    let open = Command::OpenChangeset {
+    let open = Command::from(OpenChangeset {
         epoch: world.plan().epoch,
         id: changeset_id(number),
         node: node.parse().unwrap(),
-    };
+    });
     world.submit(&worker(), open).unwrap();
 }
 
@@ -28,21 +29,21 @@ fn report_change(world: &mut PlanWorld, number: u64, name: &str, tool: &str) {
     let mut entry = ChangesetEntry::new(tree_path(name), PathOperation::Modify);
     entry.actor = Some("bot".to_owned());
     entry.tool = Some(tool.to_owned());
-    let record = Command::RecordChange {
+    let record = Command::from(RecordChange {
         epoch: world.plan().epoch,
         into: ChangesetSelector::Changeset(changeset_id(number)),
         entry,
-    };
+    });
     world.submit(&worker(), record).unwrap();
 }
 
 fn complete_execute_command(world: &PlanWorld, captured: &[(&str, PathOperation)]) -> Command {
-    let Command::CompleteExecute {
+    let Command::CompleteExecute(CompleteExecute {
         epoch,
         result,
         judgement,
         ..
-    } = world.default_command(Verb::CompleteExecute)
+    }) = world.default_command(Verb::CompleteExecute)
     else {
         panic!("another command");
     };
@@ -51,7 +52,7 @@ fn complete_execute_command(world: &PlanWorld, captured: &[(&str, PathOperation)
         entry.after = Some("f".repeat(40));
         entry
     });
-    Command::CompleteExecute {
+    Command::from(CompleteExecute {
         epoch,
         result,
         captured: vec![CapturedNodeChanges {
@@ -61,7 +62,7 @@ fn complete_execute_command(world: &PlanWorld, captured: &[(&str, PathOperation)
         }],
         allow_empty: false,
         judgement,
-    }
+    })
 }
 
 /// Returns the entries that a decision stores, by changeset and path.
@@ -161,11 +162,11 @@ fn a_report_that_the_tree_does_not_confirm_is_marked_unseen() {
 fn an_empty_result_is_refused_unless_allowed() {
     let world = ExecuteProcessing.default_world();
     let mut command = complete_execute_command(&world, &[]);
-    let Command::CompleteExecute {
+    let Command::CompleteExecute(CompleteExecute {
         result,
         allow_empty,
         ..
-    } = &mut command
+    }) = &mut command
     else {
         panic!("another command");
     };
@@ -174,7 +175,7 @@ fn an_empty_result_is_refused_unless_allowed() {
     }
     *allow_empty = true;
     let allowed = command.clone();
-    let Command::CompleteExecute { allow_empty, .. } = &mut command else {
+    let Command::CompleteExecute(CompleteExecute { allow_empty, .. }) = &mut command else {
         panic!("another command");
     };
     *allow_empty = false;
@@ -188,10 +189,12 @@ fn an_empty_result_is_refused_unless_allowed() {
 #[test]
 fn an_approval_covers_the_result_and_the_landing_options() {
     let mut world = ExecuteComplete.default_world();
-    let approve = |options: plan::LandingOptions| Command::Approve {
-        options,
-        targets: PlanTargets::default(),
-        once: false,
+    let approve = |options: plan::LandingOptions| {
+        Command::from(ApproveResult {
+            options,
+            targets: PlanTargets::default(),
+            once: false,
+        })
     };
     world
         .submit(
@@ -226,7 +229,7 @@ fn recording_a_change_makes_a_judgement_stale() {
     report_change(&mut world, 1, "a", "editor");
     let judged_on = |recorded: Digest| {
         let mut command = world.default_command(Verb::CompleteExecute);
-        if let Command::CompleteExecute { judgement, .. } = &mut command {
+        if let Command::CompleteExecute(CompleteExecute { judgement, .. }) = &mut command {
             judgement.recorded = Some(recorded);
         }
         world.decide(&worker(), command)

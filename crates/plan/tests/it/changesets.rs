@@ -5,6 +5,7 @@ use planwright_plan as plan;
 
 use plan::changeset::{ChangesetEntry, ChangesetSeal, Node, PathOperation};
 use plan::command::ChangesetSelector;
+use plan::command::{OpenChangeset, RecordChange, SealChangeset};
 use plan::{ChangesetId, Command, Epoch, Event, Refusal, Verb};
 
 use crate::commands::tree_path;
@@ -13,11 +14,11 @@ use crate::world::{PlanWorld, worker};
 
 fn open_changeset(world: &mut PlanWorld, node: &str, number: u64) -> ChangesetId {
     let id = ChangesetId::from_parts(number, u128::from(number));
-    let command = Command::OpenChangeset {
+    let command = Command::from(OpenChangeset {
         epoch: world.plan().epoch,
         id,
         node: node.parse().unwrap(),
-    };
+    });
     let decision = world.submit(&worker(), command).unwrap();
     assert_eq!(decision.receipt.changeset, Some(id));
     id
@@ -29,11 +30,11 @@ fn record_command(
     name: &str,
     operation: PathOperation,
 ) -> Command {
-    Command::RecordChange {
+    Command::from(RecordChange {
         epoch: world.plan().epoch,
         into,
         entry: ChangesetEntry::new(tree_path(name), operation),
-    }
+    })
 }
 
 #[test]
@@ -156,10 +157,10 @@ fn a_seal_records_the_digest_of_its_own_entries() {
         world.submit(&worker(), command).unwrap();
     }
     let mine = ["a", "b"].map(|name| ChangesetEntry::new(tree_path(name), PathOperation::Create));
-    let seal = Command::SealChangeset {
+    let seal = Command::from(SealChangeset {
         epoch: world.plan().epoch,
         changeset: one,
-    };
+    });
     world.submit(&worker(), seal.clone()).unwrap();
     let Event::ChangesetSealed {
         changeset,

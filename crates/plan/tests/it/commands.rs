@@ -3,6 +3,13 @@
 use planwright_plan as plan;
 
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
+use plan::command::{
+    AnswerQuestion, ApplyPlan, ApproveResult, AskPerson, CancelPlan, ClaimPhase, CompleteApply,
+    CompleteExecute, CompleteStrategize, ConstrainApply, ExecutePlan, ExpireQuestion, FailRun,
+    KeepEvidence, OpenChangeset, PrepareApply, ReclaimLease, RecordBases, RecordChange,
+    RecordRuling, ReleaseLease, RenewLease, ReserveBudget, RetryPhase, RevertPlan, ReviseWork,
+    SealChangeset, SettleUsage, UndoLanding, WaiveRule, WithdrawApply,
+};
 use plan::command::{ChangesetSelector, LinkedPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::judgement::{PlanTargets, RuleOutcome};
@@ -25,11 +32,13 @@ impl PlanWorld {
     pub fn command_with(&self, verb: Verb, input: CommandInput) -> Option<Command> {
         let epoch = input.epoch;
         let judgement = self.judgement(input.judged);
-        let start = |phase| Command::Start {
-            phase,
-            owner: input.owner.into(),
-            lease: input.lease,
-            judgement: Some(judgement.clone()),
+        let start = |phase| {
+            Command::from(ClaimPhase {
+                phase,
+                owner: input.owner.into(),
+                lease: input.lease,
+                judgement: Some(judgement.clone()),
+            })
         };
         let targets = self.plan().has_targets();
         Some(match verb {
@@ -48,7 +57,7 @@ impl PlanWorld {
             Verb::StartStrategize => start(Phase::Strategize),
             Verb::StartExecute => start(Phase::Execute),
             Verb::StartApply => start(Phase::Apply),
-            Verb::CompleteStrategize => Command::CompleteStrategize {
+            Verb::CompleteStrategize => Command::from(CompleteStrategize {
                 epoch,
                 decisions: pick_variant(
                     input,
@@ -58,14 +67,14 @@ impl PlanWorld {
                         vec![reported_choice(), reported_choice(), reported_choice()],
                     ],
                 ),
-            },
-            Verb::ExecutePlan => Command::ExecutePlan { judgement },
-            Verb::OpenChangeset => Command::OpenChangeset {
+            }),
+            Verb::ExecutePlan => Command::from(ExecutePlan { judgement }),
+            Verb::OpenChangeset => Command::from(OpenChangeset {
                 epoch,
                 id: ChangesetId::from_parts(self.commits, u128::from(self.commits)),
                 node: pick_variant(input, [Node::main(), "side".parse().unwrap()]),
-            },
-            Verb::RecordChange => Command::RecordChange {
+            }),
+            Verb::RecordChange => Command::from(RecordChange {
                 epoch,
                 into: pick_variant(
                     input,
@@ -79,12 +88,12 @@ impl PlanWorld {
                     tree_path(&format!("src/{}.rs", input.variant % 2)),
                     pick_variant(input, PathOperation::ALL),
                 ),
-            },
-            Verb::SealChangeset => Command::SealChangeset {
+            }),
+            Verb::SealChangeset => Command::from(SealChangeset {
                 epoch,
                 changeset: self.first_changeset_id(),
-            },
-            Verb::CompleteExecute => Command::CompleteExecute {
+            }),
+            Verb::CompleteExecute => Command::from(CompleteExecute {
                 epoch,
                 result: pick_variant(
                     input,
@@ -93,23 +102,23 @@ impl PlanWorld {
                 captured: Vec::new(),
                 allow_empty: false,
                 judgement,
-            },
-            Verb::Approve => Command::Approve {
+            }),
+            Verb::Approve => Command::from(ApproveResult {
                 options: plan::LandingOptions::default(),
                 targets: PlanTargets::default(),
                 once: false,
-            },
-            Verb::RecordBases => Command::RecordBases {
+            }),
+            Verb::RecordBases => Command::from(RecordBases {
                 epoch,
                 bases: pick_variant(input, [self.base_commits(), Vec::new()]),
-            },
-            Verb::ApplyPlan => Command::ApplyPlan { judgement },
-            Verb::PrepareApply => Command::PrepareApply {
+            }),
+            Verb::ApplyPlan => Command::from(ApplyPlan { judgement }),
+            Verb::PrepareApply => Command::from(PrepareApply {
                 epoch,
                 moves: pick_variant(input, [self.make_moves(targets), self.make_moves(!targets)]),
                 judgement,
-            },
-            Verb::WithdrawApply => Command::WithdrawApply { epoch },
+            }),
+            Verb::WithdrawApply => Command::from(WithdrawApply { epoch }),
             Verb::CompleteApply => {
                 let both: Vec<String> = self.resource_names();
                 let first = both.iter().take(1).cloned().collect();
@@ -125,24 +134,24 @@ impl PlanWorld {
                         ),
                     ],
                 );
-                Command::CompleteApply {
+                Command::from(CompleteApply {
                     epoch,
                     landed,
                     rest,
-                }
+                })
             }
-            Verb::Constrain => Command::Constrain {
+            Verb::Constrain => Command::from(ConstrainApply {
                 epoch,
                 kind: pick_variant(input, ConstraintKind::ALL),
                 message: "both sides changed it".into(),
                 paths: vec![tree_path("src/0.rs")],
                 commits: vec!["c0ffee".into()],
-            },
-            Verb::Renew => Command::Renew {
+            }),
+            Verb::Renew => Command::from(RenewLease {
                 epoch,
                 lease: input.lease,
-            },
-            Verb::Reserve => Command::Reserve {
+            }),
+            Verb::Reserve => Command::from(ReserveBudget {
                 epoch,
                 metering: pick_variant(
                     input,
@@ -153,8 +162,8 @@ impl PlanWorld {
                     ],
                 ),
                 budget: pick_variant(input, [GlobalBudget::default(), GLOBAL_BUDGET]),
-            },
-            Verb::Settle => Command::Settle {
+            }),
+            Verb::Settle => Command::from(SettleUsage {
                 epoch,
                 used: pick_variant(
                     input,
@@ -167,9 +176,9 @@ impl PlanWorld {
                         },
                     ],
                 ),
-            },
-            Verb::Release => Command::Release { epoch },
-            Verb::Reclaim => Command::Reclaim {
+            }),
+            Verb::Release => Command::from(ReleaseLease { epoch }),
+            Verb::Reclaim => Command::from(ReclaimLease {
                 grounds: pick_variant(
                     input,
                     [
@@ -177,8 +186,8 @@ impl PlanWorld {
                         ReclaimGrounds::Expired,
                     ],
                 ),
-            },
-            Verb::Fail => Command::Fail {
+            }),
+            Verb::Fail => Command::from(FailRun {
                 epoch,
                 category: pick_variant(
                     input,
@@ -189,17 +198,17 @@ impl PlanWorld {
                     ],
                 ),
                 message: "no luck".into(),
-            },
-            Verb::Ask => Command::Ask {
+            }),
+            Verb::Ask => Command::from(AskPerson {
                 epoch,
                 question: "tabs or spaces?".into(),
                 answer_timeout: pick_variant(input, [Some(ANSWER_TIMEOUT), None]),
-            },
-            Verb::Answer => Command::Answer {
+            }),
+            Verb::Answer => Command::from(AnswerQuestion {
                 text: pick_variant(input, ["landed", "again", "drop", "spaces", " "]).into(),
-            },
-            Verb::ExpireQuestion => Command::ExpireQuestion,
-            Verb::Retry => Command::Retry {
+            }),
+            Verb::ExpireQuestion => Command::from(ExpireQuestion),
+            Verb::Retry => Command::from(RetryPhase {
                 fresh: pick_variant(input, [false, true]),
                 limits: pick_variant(
                     input,
@@ -211,22 +220,22 @@ impl PlanWorld {
                         }),
                     ],
                 ),
-            },
-            Verb::Revise => Command::Revise {
+            }),
+            Verb::Revise => Command::from(ReviseWork {
                 feedback: pick_variant(input, ["shorter, please", " "]).into(),
                 dropped: vec![tree_path("src/1.rs")],
-            },
-            Verb::Revert => Command::Revert {
+            }),
+            Verb::Revert => Command::from(RevertPlan {
                 reason: pick_variant(input, ["the strategy is wrong", "a\0b"]).into(),
-            },
-            Verb::Waive => Command::Waive {
+            }),
+            Verb::Waive => Command::from(WaiveRule {
                 rule: pick_variant(input, ["clean", "unknown", "hard"])
                     .parse()
                     .unwrap(),
                 reason: "not here".into(),
                 targets: PlanTargets::default(),
-            },
-            Verb::RuleOn => Command::RuleOn {
+            }),
+            Verb::RuleOn => Command::from(RecordRuling {
                 rule: pick_variant(input, ["looked-at", "looked-at", "clean"])
                     .parse()
                     .unwrap(),
@@ -240,18 +249,18 @@ impl PlanWorld {
                     ],
                 ),
                 targets: PlanTargets::default(),
-            },
-            Verb::KeepEvidence => Command::KeepEvidence {
+            }),
+            Verb::KeepEvidence => Command::from(KeepEvidence {
                 judgement,
                 used: BudgetAmount::default(),
-            },
-            Verb::Cancel => Command::Cancel {
+            }),
+            Verb::Cancel => Command::from(CancelPlan {
                 reason: pick_variant(input, [Some("not needed".into()), None]),
-            },
-            Verb::Undo => Command::Undo(LinkedPlan {
+            }),
+            Verb::Undo => Command::from(UndoLanding(LinkedPlan {
                 resources: self.resource_names(),
                 ..self.make_linked_plan(&[])
-            }),
+            })),
         })
     }
 

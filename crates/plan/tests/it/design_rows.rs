@@ -4,6 +4,9 @@
 use planwright_plan as plan;
 
 use plan::command::ReclaimGrounds;
+use plan::command::{
+    ClaimPhase, CompleteExecute, CompleteStrategize, ExpireQuestion, ReclaimLease,
+};
 use plan::decision::DecisionKind;
 use plan::plan::{MAX_AUTOMATIC_REVERSIONS, PlanLimits, PlanOrigin};
 use plan::stage::{ConstraintKind, FailureCategory, ManualLandingReason, PathSummary, ResultTree};
@@ -292,7 +295,7 @@ fn a_question_about_a_removed_change_never_expires() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
     assert_eq!(world.plan().stage.question().unwrap().deadline, None);
     world.advance_clock(Span::from_seconds(1_000_000_000));
-    let refusal = world.expect_refusal(&worker(), Command::ExpireQuestion);
+    let refusal = world.expect_refusal(&worker(), Command::from(ExpireQuestion));
     assert_eq!(refusal, Refusal::QuestionOpen);
 }
 
@@ -493,7 +496,7 @@ fn waits_for_a_person_under_auto(reason: ManualLandingReason, change: impl Fn(&m
         StepCaller::WorkerFirst,
     );
     let mut command = world.default_command(Verb::CompleteExecute);
-    if let Command::CompleteExecute { result, .. } = &mut command {
+    if let Command::CompleteExecute(CompleteExecute { result, .. }) = &mut command {
         change(&mut result.trees[0]);
     }
     world.submit(&worker(), command).unwrap();
@@ -709,9 +712,9 @@ fn an_expired_holder_can_renew_and_complete_until_it_is_reclaimed() {
 #[test]
 fn a_valid_lease_is_not_reclaimed() {
     let mut world = ExecuteProcessing.default_world();
-    let expired = Command::Reclaim {
+    let expired = Command::from(ReclaimLease {
         grounds: ReclaimGrounds::Expired,
-    };
+    });
     assert!(matches!(
         world.expect_refusal(&worker(), expired.clone()),
         Refusal::LeaseRuns { .. }
@@ -866,28 +869,28 @@ fn a_refusal_says_when_and_by_whom_it_was_done_and_what_would_help() {
 fn texts_that_some_store_cannot_hold_are_refused() {
     let world = StrategizeQueued.default_world();
     for owner in ["", " ", "a\0b"] {
-        let Command::Start {
+        let Command::ClaimPhase(ClaimPhase {
             phase,
             lease,
             judgement,
             ..
-        } = world.default_command(Verb::StartStrategize)
+        }) = world.default_command(Verb::StartStrategize)
         else {
             unreachable!()
         };
-        let command = Command::Start {
+        let command = Command::from(ClaimPhase {
             phase,
             lease,
             judgement,
             owner: owner.into(),
-        };
+        });
         let refusal = world.expect_refusal(&ada(), command);
         assert!(matches!(refusal, Refusal::BadText { .. }), "{owner:?}");
     }
     let world = StrategizeProcessing.default_world();
     let with = |change: fn(&mut plan::decision::ReportedDecision)| {
         let mut command = world.default_command(Verb::CompleteStrategize);
-        if let Command::CompleteStrategize { decisions, .. } = &mut command {
+        if let Command::CompleteStrategize(CompleteStrategize { decisions, .. }) = &mut command {
             change(&mut decisions[0]);
         }
         world.decide(&worker(), command)
@@ -906,8 +909,10 @@ fn a_new_holder_is_not_reclaimed_because_an_earlier_one_died() {
     world
         .submit_as_person(Verb::Reclaim)
         .submit_as_person(Verb::StartExecute);
-    let reclaim = |epoch| Command::Reclaim {
-        grounds: ReclaimGrounds::OwnerDead(epoch),
+    let reclaim = |epoch| {
+        Command::from(ReclaimLease {
+            grounds: ReclaimGrounds::OwnerDead(epoch),
+        })
     };
     let refusal = world.expect_refusal(&worker(), reclaim(dead_epoch));
     assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
@@ -921,8 +926,10 @@ fn a_new_holder_is_not_reclaimed_because_an_earlier_one_died() {
 fn a_lease_renewed_while_it_was_watched_is_not_reclaimed() {
     let mut world = ExecuteProcessing.default_world();
     let watched = world.facts.lease.clone().unwrap();
-    let reclaim = |epoch, expires_at| Command::Reclaim {
-        grounds: ReclaimGrounds::Unrenewed { epoch, expires_at },
+    let reclaim = |epoch, expires_at| {
+        Command::from(ReclaimLease {
+            grounds: ReclaimGrounds::Unrenewed { epoch, expires_at },
+        })
     };
     for (epoch, expires_at) in [
         (watched.epoch.next(), watched.expires_at),

@@ -7,6 +7,10 @@ use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
 use plan::base::{ResourceCommit, SandboxStartPoint};
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
 use plan::command::{CapturedNodeChanges, ChangesetSelector, NewPlan};
+use plan::command::{
+    CompleteExecute, CompleteStrategize, CreateAction, CreatePlan, CreateProject, DeleteProject,
+    PauseProject, PrepareApply, RecordBases, RecordChange, ReviseWork,
+};
 use plan::decide::{DecisionRequest, decide_batch};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::evolve::{evolve, replay_events};
@@ -81,7 +85,7 @@ fn every_problem_with_an_actions_arguments_is_reported() {
         bad_pattern,
         argument_spec("width", ArgumentType::Float),
     ];
-    let create = request_without_plan(Command::CreateAction(action_definition(arguments)));
+    let create = request_without_plan(Command::from(CreateAction(action_definition(arguments))));
     let refusal = decide(&DecisionFacts::default(), &create, START_TIME).unwrap_err();
     let Refusal::Arguments(problems) = &refusal else {
         panic!("{refusal}");
@@ -154,9 +158,11 @@ fn long_input_is_shortened_in_messages() {
 
 #[test]
 fn texts_are_bounded_and_contain_no_nul() {
-    let revise = |feedback: String| Command::Revise {
-        feedback,
-        dropped: Vec::new(),
+    let revise = |feedback: String| {
+        Command::from(ReviseWork {
+            feedback,
+            dropped: Vec::new(),
+        })
     };
     let world = Spot::ExecuteComplete.default_world();
     let limit = "x".repeat(ErasableText::MAX_BYTES);
@@ -175,10 +181,10 @@ fn texts_are_bounded_and_contain_no_nul() {
 fn dropped_paths_wait_for_the_next_holder_that_prepares_its_sandbox() {
     let mut world = Spot::ExecuteComplete.default_world();
     let mut revise = |dropped: &[&str]| {
-        let command = Command::Revise {
+        let command = Command::from(ReviseWork {
             feedback: "without these".into(),
             dropped: dropped.iter().map(|text| tree_path(text)).collect(),
-        };
+        });
         world.submit(&ada(), command).unwrap();
         let pending = world.plan().sandbox_preparation.dropped.clone();
         // The next holder fails before it prepares its sandbox.
@@ -364,9 +370,11 @@ fn every_resource_needs_a_base_commit() {
         resource: resource.into(),
         commit: commit.into(),
     };
-    let record = |bases: Vec<ResourceCommit>| Command::RecordBases {
-        epoch: world.plan().epoch,
-        bases,
+    let record = |bases: Vec<ResourceCommit>| {
+        Command::from(RecordBases {
+            epoch: world.plan().epoch,
+            bases,
+        })
     };
     for invalid in [
         vec![],
@@ -399,7 +407,7 @@ fn a_read_only_plan_cannot_submit_changes() {
     );
     let hand_in = |entries: Vec<ChangesetEntry>| {
         let mut command = world.default_command(Verb::CompleteExecute);
-        let Command::CompleteExecute { captured, .. } = &mut command else {
+        let Command::CompleteExecute(CompleteExecute { captured, .. }) = &mut command else {
             panic!("another command");
         };
         *captured = vec![CapturedNodeChanges {
@@ -421,9 +429,11 @@ fn a_read_only_plan_cannot_submit_changes() {
 fn reported_decisions_need_an_earlier_parent_and_an_actor_kind() {
     let world = Spot::StrategizeProcessing.default_world();
     let root = world.plan().decisions;
-    let complete = |decisions: Vec<ReportedDecision>| Command::CompleteStrategize {
-        epoch: world.plan().epoch,
-        decisions,
+    let complete = |decisions: Vec<ReportedDecision>| {
+        Command::from(CompleteStrategize {
+            epoch: world.plan().epoch,
+            decisions,
+        })
     };
     let choice = |parent| reported_decision(DecisionKind::StrategyChoice, parent);
     let good = vec![choice(None), choice(Some(1)), choice(Some(root + 1))];
@@ -469,7 +479,7 @@ fn a_landing_moves_each_changed_resource_once_and_no_other() {
     let world = Spot::ApplyProcessing.default_world();
     let prepare = |change: &dyn Fn(&mut Vec<plan::stage::RefMove>)| {
         let mut command = world.default_command(Verb::PrepareApply);
-        let Command::PrepareApply { moves, .. } = &mut command else {
+        let Command::PrepareApply(PrepareApply { moves, .. }) = &mut command else {
             panic!("another command");
         };
         assert_eq!(moves.len(), 2);
@@ -503,10 +513,10 @@ fn a_project_in_use_names_the_plans_that_use_it() {
             },
             ..DecisionFacts::default()
         };
-        let delete = Command::DeleteProject {
+        let delete = Command::from(DeleteProject {
             name: "shop".parse().unwrap(),
             force: false,
-        };
+        });
         decide(&facts, &request_without_plan(delete), START_TIME)
             .unwrap_err()
             .to_string()
@@ -529,10 +539,12 @@ fn a_project_in_use_names_the_plans_that_use_it() {
 #[test]
 fn a_change_without_an_open_changeset_names_its_node() {
     let world = Spot::ExecuteProcessing.default_world();
-    let record = |into| Command::RecordChange {
-        epoch: world.plan().epoch,
-        into,
-        entry: ChangesetEntry::new(tree_path("a"), PathOperation::Create),
+    let record = |into| {
+        Command::from(RecordChange {
+            epoch: world.plan().epoch,
+            into,
+            entry: ChangesetEntry::new(tree_path("a"), PathOperation::Create),
+        })
     };
     let message_for = |into| world.expect_refusal(&worker(), record(into)).to_string();
     assert_eq!(
@@ -597,7 +609,7 @@ fn in_a_batch_a_single_use_action_is_used_once() {
     };
     facts.action.as_mut().unwrap().definition.reusable = false;
     let new = |number| {
-        Command::Use(NewPlan {
+        Command::from(CreatePlan(NewPlan {
             definitions: Vec::new(),
             strategy_wanted: false,
             id: PlanId::from_parts(1, number),
@@ -611,7 +623,7 @@ fn in_a_batch_a_single_use_action_is_used_once() {
             bases: Vec::new(),
             policy: Default::default(),
             projects: Vec::new(),
-        })
+        }))
     };
     let refusal = decide_commands(&facts, vec![new(1), new(2)]).unwrap_err();
     assert!(matches!(refusal, Refusal::ActionUsedUp { .. }), "{refusal}");
@@ -625,15 +637,15 @@ fn in_a_batch_a_project_includes_earlier_changes() {
         place: ResourcePlace::Dir { path: path.into() },
     };
     let name: QualifiedName = "desk".parse().unwrap();
-    let create = Command::CreateProject {
+    let create = Command::from(CreateProject {
         name: name.clone(),
         resources: vec![app("/one")],
-    };
-    let delete = Command::DeleteProject {
+    });
+    let delete = Command::from(DeleteProject {
         name: name.clone(),
         force: false,
-    };
-    let pause = Command::PauseProject(name.clone());
+    });
+    let pause = Command::from(PauseProject(name.clone()));
     let facts = DecisionFacts::default();
     let twice = decide_commands(&facts, vec![create.clone(), create.clone()]).unwrap();
     assert_eq!(twice.receipt.outcome, ReceiptOutcome::AlreadyDone);
@@ -656,11 +668,11 @@ fn in_a_batch_a_created_and_deleted_path_is_no_change() {
         .submit_as_person(Verb::OpenChangeset);
     let record = |operation| DecisionRequest {
         plan_id: Some(world.plan().id),
-        ..request_without_plan(Command::RecordChange {
+        ..request_without_plan(Command::from(RecordChange {
             epoch: world.plan().epoch,
             into: ChangesetSelector::OnlyOpen,
             entry: ChangesetEntry::new(tree_path("a"), operation),
-        })
+        }))
     };
     let requests = [
         PathOperation::Create,
@@ -694,10 +706,10 @@ fn a_fenced_epoch_says_whether_it_ended_or_was_never_issued() {
 #[test]
 fn a_strategy_without_decisions_records_none() {
     let world = Spot::StrategizeProcessing.default_world();
-    let complete = Command::CompleteStrategize {
+    let complete = Command::from(CompleteStrategize {
         epoch: world.plan().epoch,
         decisions: Vec::new(),
-    };
+    });
     let decision = world.decide(&worker(), complete).unwrap();
     let [only] = decision.plans[0].events.as_slice() else {
         panic!("{:?}", decision.plans[0].events);

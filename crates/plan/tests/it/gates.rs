@@ -2,6 +2,7 @@
 
 use planwright_plan as plan;
 
+use plan::command::{ApplyPlan, ApproveResult, CompleteExecute, PrepareApply, RecordRuling};
 use plan::decide::{evaluate_gate, failed_advisory_rules};
 use plan::invariant::{Gate, RuleBook, RuleCheck, RuleScope};
 use plan::judgement::{
@@ -386,11 +387,11 @@ fn the_profile_decides_whether_an_approval_survives_a_merge() {
             }
         };
         let targets = tips(&world, "elsewhere");
-        let approve = Command::Approve {
+        let approve = Command::from(ApproveResult {
             options: plan::LandingOptions::default(),
             targets,
             once: false,
-        };
+        });
         world.submit(&ada(), approve).unwrap();
         world
             .submit_as_person(Verb::ApplyPlan)
@@ -417,21 +418,21 @@ fn each_target_is_compared_with_its_own_approved_tip() {
         resource: names[number].clone(),
         commit: seen_at(number),
     });
-    let approve = Command::Approve {
+    let approve = Command::from(ApproveResult {
         options: plan::LandingOptions::default(),
         targets: PlanTargets {
             tips: tips.collect(),
             rules: Vec::new(),
         },
         once: false,
-    };
+    });
     world.submit(&ada(), approve).unwrap();
     world
         .submit_as_person(Verb::ApplyPlan)
         .submit_as_person(Verb::StartApply);
     let prepare = |at: &dyn Fn(usize) -> String| {
         let mut command = world.default_command(Verb::PrepareApply);
-        if let Command::PrepareApply { moves, .. } = &mut command {
+        if let Command::PrepareApply(PrepareApply { moves, .. }) = &mut command {
             for (number, step) in moves.iter_mut().enumerate() {
                 step.old = at(number);
             }
@@ -456,18 +457,20 @@ fn a_repository_rule_blocks_like_any_other() {
         tips: Vec::new(),
         rules: vec![rule.clone()],
     };
-    let approve = Command::Approve {
+    let approve = Command::from(ApproveResult {
         options: plan::LandingOptions::default(),
         targets: targets.clone(),
         once: false,
-    };
+    });
     world.submit(&ada(), approve).unwrap();
-    let apply = |verdicts| Command::ApplyPlan {
-        judgement: GateJudgement {
-            targets: targets.clone(),
-            verdicts,
-            ..world.judgement(JudgementVariant::Held)
-        },
+    let apply = |verdicts| {
+        Command::from(ApplyPlan {
+            judgement: GateJudgement {
+                targets: targets.clone(),
+                verdicts,
+                ..world.judgement(JudgementVariant::Held)
+            },
+        })
     };
     let unjudged = world.expect_refusal(&ada(), apply(Vec::new()));
     assert!(matches!(unjudged, Refusal::JudgementStale { .. }));
@@ -491,25 +494,25 @@ fn a_repository_rule_blocks_like_any_other() {
 #[test]
 fn a_rule_that_waits_for_a_person_blocks_and_is_not_fixed() {
     let mut world = world_in_execute(Profile::Auto);
-    let Command::CompleteExecute {
+    let Command::CompleteExecute(CompleteExecute {
         epoch,
         result,
         captured,
         allow_empty,
         mut judgement,
-    } = world.default_command(Verb::CompleteExecute)
+    }) = world.default_command(Verb::CompleteExecute)
     else {
         panic!("this hands in a result");
     };
     judgement.verdicts[0].outcome = RuleOutcome::Open(PendingVerdictReason::Person);
     let verdicts = judgement.verdicts.clone();
-    let complete = Command::CompleteExecute {
+    let complete = Command::from(CompleteExecute {
         epoch,
         result,
         captured,
         allow_empty,
         judgement,
-    };
+    });
     world.submit(&worker(), complete).unwrap();
     assert_eq!(world.plan().automatic_remedy(), None);
     let judgement = GateJudgement {
@@ -517,7 +520,7 @@ fn a_rule_that_waits_for_a_person_blocks_and_is_not_fixed() {
         ..world.judgement(JudgementVariant::Held)
     };
     let decision = world
-        .decide(&worker(), Command::ApplyPlan { judgement })
+        .decide(&worker(), Command::from(ApplyPlan { judgement }))
         .unwrap();
     let ReceiptOutcome::Blocked(blocked) = decision.receipt.outcome else {
         panic!("{:?}", decision.receipt.outcome);
@@ -533,12 +536,12 @@ fn a_ruling_stays_until_the_person_changes_it() {
         rule.draft.check = RuleCheck::Ask("Is it good?".into());
     }
     let mut rule_on = |rule: &str, subject: &[u8], outcome: RuleOutcome| {
-        let command = Command::RuleOn {
+        let command = Command::from(RecordRuling {
             rule: rule.parse().unwrap(),
             subject: Digest::hash_bytes(subject),
             outcome,
             targets: PlanTargets::default(),
-        };
+        });
         world.submit(&ada(), command).unwrap();
         let rulings = world.plan().rulings.iter();
         let rows = rulings.map(|ruling| {

@@ -2,6 +2,7 @@
 
 use planwright_plan as plan;
 
+use plan::command::{FailRun, KeepEvidence, ReclaimLease, ReserveBudget, RetryPhase, SettleUsage};
 use plan::decide::{DecisionRequest, decide_batch};
 use plan::judgement::GateJudgement;
 use plan::ledger::{
@@ -40,11 +41,11 @@ fn global_dollar_budget(limit: u64) -> GlobalBudget {
 }
 
 fn reserve_command(world: &PlanWorld, metering: MeteringLevel, budget: GlobalBudget) -> Command {
-    Command::Reserve {
+    Command::from(ReserveBudget {
         epoch: world.plan().epoch,
         metering,
         budget,
-    }
+    })
 }
 
 fn settle_command(epoch: Epoch, cost: u64) -> Command {
@@ -52,7 +53,7 @@ fn settle_command(epoch: Epoch, cost: u64) -> Command {
         cost,
         ..BudgetAmount::default()
     };
-    Command::Settle { epoch, used }
+    Command::from(SettleUsage { epoch, used })
 }
 
 fn submit_reservation(
@@ -122,12 +123,14 @@ fn settling_again_charges_nothing() {
 fn judging_is_charged_even_after_the_plan_ended() {
     let mut world = claimed_world(dollar_limits(5));
     submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
-    let keep_evidence = |cost| Command::KeepEvidence {
-        judgement: GateJudgement::default(),
-        used: BudgetAmount {
-            cost,
-            ..BudgetAmount::default()
-        },
+    let keep_evidence = |cost| {
+        Command::from(KeepEvidence {
+            judgement: GateJudgement::default(),
+            used: BudgetAmount {
+                cost,
+                ..BudgetAmount::default()
+            },
+        })
     };
     world
         .submit(&worker(), keep_evidence(DOLLAR_MICROS))
@@ -290,7 +293,7 @@ fn a_result_lands_although_the_limit_is_reached() {
     world.facts.ledger.plan.settled.cost = 2 * DOLLAR_MICROS;
     let retry = |limits| {
         let fresh = false;
-        world.decide(&ada(), Command::Retry { fresh, limits })
+        world.decide(&ada(), Command::from(RetryPhase { fresh, limits }))
     };
     for limits in [None, Some(dollar_limits(2)), Some(dollar_limits(3))] {
         assert!(retry(limits).is_ok(), "{limits:?}");
@@ -364,9 +367,9 @@ fn a_silent_holder_is_charged_until_its_lease_expired() {
     submit_reservation(&mut world, MeteringLevel::Time, GlobalBudget::default());
     let epoch = world.plan().epoch;
     world.advance_clock(Span::from_seconds(86_400));
-    let command = Command::Reclaim {
+    let command = Command::from(ReclaimLease {
         grounds: plan::command::ReclaimGrounds::Expired,
-    };
+    });
     world.submit(&worker(), command).unwrap();
     assert_eq!(
         plan_account(&world).settled.time_span(),
@@ -384,16 +387,18 @@ fn a_limit_that_leaves_nothing_is_refused_with_the_figures() {
     world
         .submit(&worker(), settle_command(epoch, 2 * DOLLAR_MICROS + 1))
         .unwrap();
-    let fail = Command::Fail {
+    let fail = Command::from(FailRun {
         epoch,
         category: FailureCategory::Budget,
         message: "spent".into(),
-    };
+    });
     world.submit(&worker(), fail).unwrap();
     assert_eq!(world.stage(), "strategize/errored");
-    let retry = |limits| Command::Retry {
-        fresh: false,
-        limits,
+    let retry = |limits| {
+        Command::from(RetryPhase {
+            fresh: false,
+            limits,
+        })
     };
     for limits in [None, Some(dollar_limits(1)), Some(dollar_limits(2))] {
         let refusal = world.expect_refusal(&ada(), retry(limits));

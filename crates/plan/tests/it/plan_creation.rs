@@ -5,6 +5,7 @@ use planwright_plan as plan;
 use plan::actor::ActorKind;
 use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
 use plan::command::NewPlan;
+use plan::command::{AddRule, ArchiveAction, CreateAction, CreatePlan, RemoveRule};
 use plan::decide::DecisionRequest;
 use plan::facts::PlanChange;
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
@@ -57,7 +58,7 @@ fn new_plan() -> NewPlan {
 }
 
 fn make_plan(facts: &DecisionFacts, new: NewPlan) -> PlanChange {
-    decide_command(facts, Command::Use(new))
+    decide_command(facts, Command::from(CreatePlan(new)))
         .unwrap()
         .plans
         .remove(0)
@@ -151,7 +152,7 @@ fn the_narrowest_profile_setting_wins() {
 #[test]
 fn an_action_that_cannot_be_used_is_refused() {
     let none = DecisionFacts::default();
-    let refusal = decide_command(&none, Command::Use(new_plan())).unwrap_err();
+    let refusal = decide_command(&none, Command::from(CreatePlan(new_plan()))).unwrap_err();
     assert!(matches!(refusal, Refusal::NoSuchAction(_)));
     let archived = with_action(|action| {
         action.state = ActionState::Archived {
@@ -159,20 +160,20 @@ fn an_action_that_cannot_be_used_is_refused() {
             by: ada(),
         };
     });
-    let refusal = decide_command(&archived, Command::Use(new_plan())).unwrap_err();
+    let refusal = decide_command(&archived, Command::from(CreatePlan(new_plan()))).unwrap_err();
     assert!(matches!(refusal, Refusal::ActionArchived { .. }));
 }
 
 #[test]
 fn a_single_use_action_is_used_up_in_the_same_commit() {
     let facts = with_action(|action| action.definition.reusable = false);
-    let decision = decide_command(&facts, Command::Use(new_plan())).unwrap();
+    let decision = decide_command(&facts, Command::from(CreatePlan(new_plan()))).unwrap();
     let [RowWrite::PutAction(used)] = decision.rows.as_slice() else {
         panic!("{:?}", decision.rows);
     };
     assert_eq!(used.used_by, Some(new_plan().id));
     let after = with_action(|action| *action = used.clone());
-    let refusal = decide_command(&after, Command::Use(new_plan())).unwrap_err();
+    let refusal = decide_command(&after, Command::from(CreatePlan(new_plan()))).unwrap_err();
     assert!(matches!(refusal, Refusal::ActionUsedUp { .. }));
 }
 
@@ -186,7 +187,7 @@ fn a_plan_needs_a_goal_and_an_actor() {
     };
     let none = DecisionFacts::default();
     assert_eq!(
-        decide_command(&none, Command::Use(bare.clone())).unwrap_err(),
+        decide_command(&none, Command::from(CreatePlan(bare.clone()))).unwrap_err(),
         Refusal::NoGoal
     );
     for goal in ["", " \n", "a\0b"] {
@@ -194,7 +195,7 @@ fn a_plan_needs_a_goal_and_an_actor() {
             goal: Some(goal.into()),
             ..bare.clone()
         };
-        let refusal = decide_command(&none, Command::Use(new)).unwrap_err();
+        let refusal = decide_command(&none, Command::from(CreatePlan(new))).unwrap_err();
         assert!(matches!(refusal, Refusal::BadText { .. }), "{goal:?}");
     }
     let new = NewPlan {
@@ -207,7 +208,7 @@ fn a_plan_needs_a_goal_and_an_actor() {
         ..new
     };
     assert_eq!(
-        decide_command(&none, Command::Use(nobody)).unwrap_err(),
+        decide_command(&none, Command::from(CreatePlan(nobody))).unwrap_err(),
         Refusal::NoActor
     );
 }
@@ -239,7 +240,8 @@ fn arguments_are_checked_before_a_plan_is_created() {
         &[("depth", "10")],
         &[("depth", "1"), ("width", "2")],
     ] {
-        let refusal = decide_command(&facts, Command::Use(plan_with(bad))).unwrap_err();
+        let refusal =
+            decide_command(&facts, Command::from(CreatePlan(plan_with(bad)))).unwrap_err();
         assert!(matches!(refusal, Refusal::Arguments(_)), "{bad:?}");
     }
     let plan = make_plan(&facts, plan_with(&[("depth", "9")])).plan;
@@ -251,7 +253,7 @@ fn an_action_is_created_once_with_its_rules() {
     let mut definition = default_facts().action.unwrap().definition;
     definition.invariants = vec![rule_draft("small"), rule_draft("clean")];
     let empty = DecisionFacts::default();
-    let decision = decide_command(&empty, Command::CreateAction(definition.clone())).unwrap();
+    let decision = decide_command(&empty, Command::from(CreateAction(definition.clone()))).unwrap();
     assert!(matches!(
         decision.rows.as_slice(),
         [
@@ -265,31 +267,38 @@ fn an_action_is_created_once_with_its_rules() {
     let mut after = DecisionFacts::default();
     let scope = RuleScope::Action(definition.name.clone());
     after.rules.revisions.insert(scope, 4);
-    let decision = decide_command(&after, Command::CreateAction(definition.clone())).unwrap();
+    let decision = decide_command(&after, Command::from(CreateAction(definition.clone()))).unwrap();
     let Some(RowWrite::PutRule(rule_of_it)) = decision.rows.last() else {
         panic!("{:?}", decision.rows);
     };
     assert_eq!(rule_of_it.revision, 5);
-    let refusal =
-        decide_command(&default_facts(), Command::CreateAction(definition.clone())).unwrap_err();
+    let refusal = decide_command(
+        &default_facts(),
+        Command::from(CreateAction(definition.clone())),
+    )
+    .unwrap_err();
     assert!(matches!(refusal, Refusal::ActionExists { .. }));
     definition.invariants.push(rule_draft("small"));
-    let refusal = decide_command(&empty, Command::CreateAction(definition)).unwrap_err();
+    let refusal = decide_command(&empty, Command::from(CreateAction(definition))).unwrap_err();
     assert!(matches!(refusal, Refusal::RuleExists { .. }));
 }
 
 #[test]
 fn an_action_is_archived_once() {
     let name: plan::QualifiedName = "tidy".parse().unwrap();
-    let decision = decide_command(&default_facts(), Command::ArchiveAction(name.clone())).unwrap();
+    let decision =
+        decide_command(&default_facts(), Command::from(ArchiveAction(name.clone()))).unwrap();
     let [RowWrite::PutAction(archived)] = decision.rows.as_slice() else {
         panic!("{:?}", decision.rows);
     };
     let after = with_action(|action| *action = archived.clone());
-    let refusal = decide_command(&after, Command::ArchiveAction(name.clone())).unwrap_err();
+    let refusal = decide_command(&after, Command::from(ArchiveAction(name.clone()))).unwrap_err();
     assert!(matches!(refusal, Refusal::ActionArchived { .. }));
-    let refusal =
-        decide_command(&DecisionFacts::default(), Command::ArchiveAction(name)).unwrap_err();
+    let refusal = decide_command(
+        &DecisionFacts::default(),
+        Command::from(ArchiveAction(name)),
+    )
+    .unwrap_err();
     assert!(matches!(refusal, Refusal::NoSuchAction(_)));
 }
 
@@ -298,10 +307,10 @@ fn a_rule_needs_an_existing_scope_and_a_unique_name() {
     let facts = default_facts();
     let plan = RuleScope::Plan(facts.plan.as_ref().unwrap().id);
     let add = |facts: &DecisionFacts, scope: &RuleScope, name: &str| {
-        let command = Command::AddRule {
+        let command = Command::from(AddRule {
             scope: scope.clone(),
             draft: rule_draft(name),
-        };
+        });
         decide_command(facts, command)
     };
     let decision = add(&facts, &RuleScope::Global, "small").unwrap();
@@ -341,7 +350,7 @@ fn a_rule_needs_an_existing_scope_and_a_unique_name() {
         early.at = vec![gate];
         let scope = RuleScope::Global;
         let draft = early.clone();
-        let added = decide_command(&facts, Command::AddRule { scope, draft });
+        let added = decide_command(&facts, Command::from(AddRule { scope, draft }));
         assert_eq!(added.is_ok(), is_fine, "{added:?}");
     }
     let mut narrower = facts.clone();
@@ -358,9 +367,11 @@ fn a_rule_needs_an_existing_scope_and_a_unique_name() {
 #[test]
 fn removing_a_rule_increments_the_revision_of_its_scope() {
     let facts = default_facts();
-    let remove = |name: &str| Command::RemoveRule {
-        scope: RuleScope::Global,
-        name: name.parse().unwrap(),
+    let remove = |name: &str| {
+        Command::from(RemoveRule {
+            scope: RuleScope::Global,
+            name: name.parse().unwrap(),
+        })
     };
     let decision = decide_command(&facts, remove("clean")).unwrap();
     let [RowWrite::DropRule { revision, .. }] = decision.rows.as_slice() else {
@@ -417,10 +428,10 @@ fn rule_draft(name: &str) -> RuleDraft {
 fn an_agent_cannot_create_a_plan_under_auto() {
     for profile in Profile::ALL {
         let request = DecisionRequest {
-            command: Command::Use(NewPlan {
+            command: Command::from(CreatePlan(NewPlan {
                 profile: Some((profile, ProfileSource::Flag)),
                 ..new_plan()
-            }),
+            })),
             plan_id: None,
             caller: Caller::Agent("reviewer".into()),
             if_version: None,

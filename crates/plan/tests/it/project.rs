@@ -3,6 +3,10 @@
 
 use planwright_plan as plan;
 
+use plan::command::{
+    CreatePlan, CreateProject, DeleteProject, LinkResource, PauseProject, RelinkResource,
+    ResumeProject, UndoLanding, UnlinkResource,
+};
 use plan::command::{LinkedPlan, NewPlan};
 use plan::decide::DecisionRequest;
 use plan::facts::LivePlans;
@@ -77,41 +81,41 @@ fn assert_already_done(answer: Result<Decision, Refusal>) {
 }
 
 fn create_command(resources: &[Resource]) -> Command {
-    Command::CreateProject {
+    Command::from(CreateProject {
         name: parse_name("shop"),
         resources: resources.to_vec(),
-    }
+    })
 }
 
 fn link_command(resource: Resource) -> Command {
-    Command::LinkResource {
+    Command::from(LinkResource {
         project: parse_name("shop"),
         resource,
-    }
+    })
 }
 
 fn relink_command(resource: Resource) -> Command {
-    Command::RelinkResource {
+    Command::from(RelinkResource {
         project: parse_name("shop"),
         name: resource.name,
         host: resource.host,
         place: resource.place,
-    }
+    })
 }
 
 fn unlink_command(resource: &str, force: bool) -> Command {
-    Command::UnlinkResource {
+    Command::from(UnlinkResource {
         project: parse_name("shop"),
         name: resource.parse().unwrap(),
         force,
-    }
+    })
 }
 
 fn delete_command(force: bool) -> Command {
-    Command::DeleteProject {
+    Command::from(DeleteProject {
         name: parse_name("shop"),
         force,
-    }
+    })
 }
 
 fn new_plan_on(projects: &[&str]) -> NewPlan {
@@ -133,7 +137,7 @@ fn new_plan_on(projects: &[&str]) -> NewPlan {
 }
 
 fn use_projects(facts: &DecisionFacts, projects: &[&str]) -> Result<Plan, Refusal> {
-    let decision = decide_command(facts, Command::Use(new_plan_on(projects)))?;
+    let decision = decide_command(facts, Command::from(CreatePlan(new_plan_on(projects))))?;
     Ok(Plan::clone(&decision.plans[0].plan))
 }
 
@@ -161,7 +165,7 @@ fn creating_the_same_project_again_succeeds() {
     // A paused project still counts as the same.
     let paused = stored_project(decide_command(
         &facts_with_projects(&[shop_project()]),
-        Command::PauseProject(parse_name("shop")),
+        Command::from(PauseProject(parse_name("shop"))),
     ));
     assert_already_done(decide_command(
         &facts_with_projects(&[paused]),
@@ -324,8 +328,8 @@ fn missing_projects_and_resources_are_refused() {
         link_command(dir_resource("a", "/a")),
         relink_command(dir_resource("a", "/a")),
         unlink_command("a", true),
-        Command::PauseProject(parse_name("shop")),
-        Command::ResumeProject(parse_name("shop")),
+        Command::from(PauseProject(parse_name("shop"))),
+        Command::from(ResumeProject(parse_name("shop"))),
         delete_command(true),
     ];
     for command in commands {
@@ -393,7 +397,7 @@ fn unfinished_plans_keep_a_project_and_its_resources_unless_forced() {
     ));
     stored_project(decide_command(
         &facts,
-        Command::PauseProject(parse_name("shop")),
+        Command::from(PauseProject(parse_name("shop"))),
     ));
     // Without unfinished plans no force is needed.
     decide_command(
@@ -405,8 +409,8 @@ fn unfinished_plans_keep_a_project_and_its_resources_unless_forced() {
 
 #[test]
 fn pausing_and_resuming_twice_changes_nothing() {
-    let pause = || Command::PauseProject(parse_name("shop"));
-    let resume = || Command::ResumeProject(parse_name("shop"));
+    let pause = || Command::from(PauseProject(parse_name("shop")));
+    let resume = || Command::ResumeProject(ResumeProject(parse_name("shop")));
     let paused = stored_project(decide_command(
         &facts_with_projects(&[shop_project()]),
         pause(),
@@ -560,11 +564,11 @@ fn a_holder_can_finish_on_a_paused_project() {
 fn a_linked_plan_can_use_only_the_resources_of_its_origin() {
     let world = Spot::ApplyApplied.default_world();
     let undo = |resources: &[&str]| {
-        Command::Undo(LinkedPlan {
+        Command::from(UndoLanding(LinkedPlan {
             id: PlanId::from_parts(9, 9),
             resources: resources.iter().map(|one| (*one).to_owned()).collect(),
             result: ResultContent::default(),
-        })
+        }))
     };
     let made = world.decide(&ada(), undo(&["shop/docs"])).unwrap();
     let expected = world.plan().resource("shop/docs").unwrap();

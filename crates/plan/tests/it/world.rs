@@ -8,6 +8,7 @@ use planwright_plan as plan;
 
 use plan::action::ActionDefinition;
 use plan::changeset::TreePath;
+use plan::command::CreatePlan;
 use plan::command::NewPlan;
 use plan::decide::DecisionRequest;
 use plan::facts::PlanChange;
@@ -135,7 +136,7 @@ impl PlanWorld {
             },
         };
         let request = DecisionRequest {
-            command: Command::Use(new),
+            command: Command::from(CreatePlan(new)),
             plan_id: None,
             caller: ada(),
             if_version: None,

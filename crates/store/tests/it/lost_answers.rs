@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plan::command::{CancelPlan, CreatePlan};
 use plan::{Command, ReceiptOutcome};
 use store::postgres::{PostgresOptions, PostgresStore};
 use store::{CommitError, Store};
@@ -45,7 +46,7 @@ fn a_commit_that_never_arrived_has_failed_and_can_be_retried() {
     let cancel = || {
         setup
             .proxied
-            .build_submission(Some(plan), Command::Cancel { reason: None })
+            .build_submission(Some(plan), Command::from(CancelPlan { reason: None }))
     };
     let submission = cancel();
     setup.cut_next_commit(CutMoment::BeforeRequest, CutAftermath::Restored);
@@ -64,7 +65,7 @@ fn a_commit_with_a_lost_response_is_resolved() {
     let plan = setup.proxied.create_queued_plan("be cancelled");
     let submission = setup
         .proxied
-        .build_submission(Some(plan), Command::Cancel { reason: None });
+        .build_submission(Some(plan), Command::from(CancelPlan { reason: None }));
     setup.cut_next_commit(CutMoment::AfterAnswer(COMMIT), CutAftermath::Restored);
     let committed = setup.proxied.store().commit(submission).unwrap();
     assert_eq!(setup.proxy.cut_count(), 1);
@@ -90,7 +91,7 @@ fn check_unresolved_commit(moment: CutMoment, happened: usize) {
         let new = samples::plan_for_goal(setup.proxied.ids().next_plan_id(), "once");
         setup
             .proxied
-            .submit_with_key("k", "once", None, Command::Use(new))
+            .submit_with_key("k", "once", None, Command::from(CreatePlan(new)))
     };
     setup.cut_next_commit(moment, CutAftermath::Unreachable);
     let answer = use_once();

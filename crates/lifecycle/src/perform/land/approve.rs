@@ -1,9 +1,10 @@
 //! Approves a result before landing. Checks the landing options first, and skips a valid approval.
 
+use plan::command::ConstrainApply;
 use plan::invariant::{Gate, RuleRef};
 use plan::landing_options::LandingDestination;
 use plan::stage::{ApplyState, ConstraintKind, ResultTree};
-use plan::{Command, LandingOptions, Plan, PlanId, PlanStage};
+use plan::{LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{SandboxError, SandboxKey};
 
 use super::{LANDING_LEASE, landing_method, needs_new_approval, parse_result_tree};
@@ -25,7 +26,7 @@ impl Lifecycle {
         }
         let follow_up = call.follow_up();
         let claim = self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up)?;
-        let constrain = Command::Constrain {
+        let constrain = ConstrainApply {
             epoch: claim.epoch(),
             kind: ConstraintKind::ApprovalVoid,
             message: "the requested landing options differ from the approved ones".to_owned(),

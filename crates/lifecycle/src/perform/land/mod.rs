@@ -11,12 +11,13 @@ mod steps;
 mod undo;
 
 use plan::changeset::TreePath;
+use plan::command::ConstrainApply;
 use plan::landing_options::LandingDestination;
 use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, RefMove, ResultTree,
 };
-use plan::{Command, Epoch, LandingOptions, Plan, PlanId, PlanStage, Refusal, Span};
+use plan::{Epoch, LandingOptions, Plan, PlanId, PlanStage, Refusal, Span};
 use sandbox::land::{LandAttempt, LandingMessage, LandingProposal, ProposalOutcome, SandboxResult};
 use sandbox::{LandingObstacle, LocalResource, SandboxError, SandboxKey};
 use store::PlanRow;
@@ -156,7 +157,7 @@ impl Lifecycle {
         match landing {
             Err(LifecycleError::Sandbox(error)) if error.is_invalid_landing_option() => {
                 // A person can approve it again with other options.
-                let constrain = Command::Constrain {
+                let constrain = ConstrainApply {
                     epoch,
                     kind: ConstraintKind::ApprovalVoid,
                     message: error.to_string(),
@@ -467,7 +468,7 @@ impl Lifecycle {
         commits: Vec<String>,
         call: &Call,
     ) -> Result<LandingStep, LifecycleError> {
-        let constrain = Command::Constrain {
+        let constrain = ConstrainApply {
             epoch,
             kind,
             message: text,

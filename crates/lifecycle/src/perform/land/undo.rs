@@ -4,10 +4,11 @@
 //! store returns what was committed under it.
 
 use plan::command::LinkedPlan;
+use plan::command::UndoLanding;
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, IgnoredPaths, ResultContent, ResultTree, StateName};
-use plan::{Command, LandingOptions, Phase, Plan, PlanId, PlanStage};
+use plan::{LandingOptions, Phase, Plan, PlanId, PlanStage};
 use sandbox::SandboxKey;
 use store::{PlanFilter, PlanRow};
 
@@ -41,7 +42,7 @@ impl Lifecycle {
                 result: ResultContent::default(),
             };
             // Nothing landed. Submit anyway, so that the decision returns the right refusal.
-            let done = self.submit_for_plan(plan_id, Command::Undo(empty_undo), call)?;
+            let done = self.submit_for_plan(plan_id, UndoLanding(empty_undo), call)?;
             return Ok(UndoPlan {
                 plan_id: done.plan.id,
                 earlier_outcome: None,
@@ -121,7 +122,7 @@ impl Lifecycle {
             resources: trees.map(|tree| tree.resource.clone()).collect(),
             result: result.clone(),
         };
-        self.submit_for_plan(plan_id, Command::Undo(linked), call)
+        self.submit_for_plan(plan_id, UndoLanding(linked), call)
     }
 
     /// Returns the undo plan of this plan. Concurrent and repeated calls get the same one. After an undo plan

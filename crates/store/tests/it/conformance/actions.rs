@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plan::action::{ActionDefinition, ActionState};
+use plan::command::{ArchiveAction, CreateAction, CreatePlan};
 use plan::{Caller, Command, ReceiptOutcome, Refusal};
 use store::{CommitError, PlanFilter};
 use testkit::client::expect_done;
@@ -22,11 +23,11 @@ fn of_sixteen_actions_with_one_name_one_is_created_and_the_others_are_refused(
     fixture: &StoreFixture,
 ) {
     let answers = fixture.race(16, |number, client| {
-        client.submit(Command::CreateAction(ActionDefinition {
+        client.submit(Command::from(CreateAction(ActionDefinition {
             description: format!("from {number}"),
             invariants: vec![samples::rule_draft(&format!("of-{number}"), "true", &[])],
             ..samples::reusable_action("tidy")
-        }))
+        })))
     });
     let winners: Vec<usize> = (0..16).filter(|&number| answers[number].is_ok()).collect();
     let [winner] = winners[..] else {
@@ -66,7 +67,7 @@ fn an_action_is_not_used_once_it_is_archived(fixture: &StoreFixture) {
     let archived = AtomicBool::new(false);
     let used = fixture.race(9, |number, client| {
         if number == 8 {
-            expect_done(client.submit(Command::ArchiveAction(name.clone())));
+            expect_done(client.submit(Command::from(ArchiveAction(name.clone()))));
             archived.store(true, Ordering::SeqCst);
             return 0;
         }
@@ -74,7 +75,7 @@ fn an_action_is_not_used_once_it_is_archived(fixture: &StoreFixture) {
         for _ in 0..6 {
             let too_late = archived.load(Ordering::SeqCst);
             let new = samples::plan_of_action(client.ids().next_plan_id(), &name);
-            match client.submit(Command::Use(new)) {
+            match client.submit(Command::from(CreatePlan(new))) {
                 Ok(_) => {
                     assert!(!too_late, "an archived action was used");
                     used += 1;
@@ -95,7 +96,7 @@ fn an_action_is_not_used_once_it_is_archived(fixture: &StoreFixture) {
         matches!(action.state, ActionState::Archived { .. }),
         "no use undid the archiving"
     );
-    let again = client.submit(Command::ArchiveAction(name));
+    let again = client.submit(Command::from(ArchiveAction(name)));
     assert!(
         matches!(
             again,
@@ -110,9 +111,13 @@ fn an_action_that_was_read_is_locked_until_the_commit(fixture: &StoreFixture) {
     let name = client.add_action(samples::reusable_action("tidy"));
     let new = samples::plan_of_action(client.ids().next_plan_id(), &name);
     let plan = new.id;
-    let submission = client.build_submission(None, Command::Use(new));
+    let submission = client.build_submission(None, Command::from(CreatePlan(new)));
     let (other, archived) = (fixture.client(), name.clone());
-    let archive = move || drop(expect_done(other.submit(Command::ArchiveAction(archived))));
+    let archive = move || {
+        drop(expect_done(
+            other.submit(Command::from(ArchiveAction(archived))),
+        ))
+    };
     let (answer, archived) = commit_while(&client, submission, archive);
     match answer {
         Err(CommitError::Refused(Refusal::ActionArchived { .. })) if archived => {}
@@ -131,10 +136,10 @@ fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(fixture: &StoreFixtu
         ..samples::reusable_action("once")
     });
     let answers = fixture.race(16, |_, client| {
-        client.submit(Command::Use(samples::plan_of_action(
+        client.submit(Command::from(CreatePlan(samples::plan_of_action(
             client.ids().next_plan_id(),
             &name,
-        )))
+        ))))
     });
     let store = fixture.open();
     let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();

@@ -3,6 +3,10 @@
 
 use plan::changeset::Node;
 use plan::command::LinkedPlan;
+use plan::command::{
+    AddRule, ArchiveAction, ClaimPhase, CompleteApply, CompleteExecute, CreateAction, CreatePlan,
+    ExecutePlan, OpenChangeset, PrepareApply, RecordChange, ReleaseLease, RemoveRule, RenewLease,
+};
 use plan::invariant::{Gate, RuleScope};
 use plan::plan::PlanOrigin;
 use plan::stage::StateName;
@@ -30,7 +34,7 @@ fn commands(client: &TestClient) -> Vec<(Option<PlanId>, Command)> {
     let strategized = client.create_strategized_plan("enter execute");
     let (executing, epoch) = client.create_executing_plan("open and finish", LONG_LEASE);
     let main = client.ids().next_changeset_id();
-    let open = |id, node| Command::OpenChangeset { epoch, id, node };
+    let open = |id, node| Command::from(OpenChangeset { epoch, id, node });
     client.must_submit(executing, open(main, Node::main()));
     let (landing, landing_epoch) = client.create_landing_plan("land");
     client.add_rule(
@@ -42,21 +46,24 @@ fn commands(client: &TestClient) -> Vec<(Option<PlanId>, Command)> {
         samples::rule_draft("fine", "true", &[Gate::Result]),
     );
     vec![
-        (None, Command::CreateAction(samples::reusable_action("new"))),
         (
             None,
-            Command::Use(samples::plan_of_action(
+            Command::from(CreateAction(samples::reusable_action("new"))),
+        ),
+        (
+            None,
+            Command::from(CreatePlan(samples::plan_of_action(
                 client.ids().next_plan_id(),
                 &action,
-            )),
+            ))),
         ),
-        (None, Command::ArchiveAction(action)),
+        (None, Command::from(ArchiveAction(action))),
         (
             None,
-            Command::AddRule {
+            Command::from(AddRule {
                 scope: RuleScope::Global,
                 draft: samples::rule_draft("advice", "true", &[Gate::Strategize]),
-            },
+            }),
         ),
         (
             Some(queued),
@@ -64,17 +71,17 @@ fn commands(client: &TestClient) -> Vec<(Option<PlanId>, Command)> {
         ),
         (
             Some(strategized),
-            Command::ExecutePlan {
+            Command::from(ExecutePlan {
                 judgement: client.judge_rules(strategized, Gate::Execute),
-            },
+            }),
         ),
         (
             Some(executing),
-            Command::RecordChange {
+            Command::from(RecordChange {
                 epoch,
                 into: plan::command::ChangesetSelector::Changeset(main),
                 entry: samples::created_entry("a"),
-            },
+            }),
         ),
         (
             Some(executing),
@@ -82,28 +89,28 @@ fn commands(client: &TestClient) -> Vec<(Option<PlanId>, Command)> {
         ),
         (
             Some(executing),
-            Command::Renew {
+            Command::from(RenewLease {
                 epoch,
                 lease: LONG_LEASE,
-            },
+            }),
         ),
         (
             Some(executing),
-            Command::CompleteExecute {
+            Command::from(CompleteExecute {
                 epoch,
                 result: samples::result_content("it"),
                 captured: Vec::new(),
                 allow_empty: false,
                 judgement: client.judge_rules(executing, Gate::Result),
-            },
+            }),
         ),
         (
             Some(landing),
-            Command::PrepareApply {
+            Command::from(PrepareApply {
                 epoch: landing_epoch,
                 moves: samples::landing_moves(),
                 judgement: client.judge_rules(landing, Gate::Apply),
-            },
+            }),
         ),
     ]
 }
@@ -172,7 +179,7 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(fixture: &StoreFixture) {
     let before = StoreDump::read_store(client.store());
     let judgement = client.judge_rules(plan, Gate::Execute);
     let committed = client
-        .submit_for_plan(plan, Command::ExecutePlan { judgement })
+        .submit_for_plan(plan, Command::from(ExecutePlan { judgement }))
         .unwrap();
     let ReceiptOutcome::Blocked(blocked) = &committed.receipt.outcome else {
         panic!("not blocked: {committed:?}");
@@ -204,9 +211,9 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(fixture: &StoreFixture) {
 
     // The rule is removed, the plan advances, and the verdict no longer applies.
     let (scope, name) = (RuleScope::Plan(plan), "never".parse().unwrap());
-    expect_done(client.submit(Command::RemoveRule { scope, name }));
+    expect_done(client.submit(Command::from(RemoveRule { scope, name })));
     let judgement = client.judge_rules(plan, Gate::Execute);
-    client.must_submit(plan, Command::ExecutePlan { judgement });
+    client.must_submit(plan, Command::from(ExecutePlan { judgement }));
 }
 
 fn every_answer_is_true_while_commits_fail(fixture: &StoreFixture) {
@@ -224,7 +231,7 @@ fn every_answer_is_true_while_commits_fail(fixture: &StoreFixture) {
             (0..6)
                 .map(|_| {
                     let id = person.ids().next_plan_id();
-                    let new = Command::Use(samples::plan_for_goal(id, "maybe"));
+                    let new = Command::from(CreatePlan(samples::plan_for_goal(id, "maybe")));
                     let created = is_done(&person.submit(new));
                     (
                         id,
@@ -283,7 +290,7 @@ fn a_reader_sees_a_commit_whole_or_not_at_all(fixture: &StoreFixture) {
         for round in 0..6 {
             for _ in 0..3 {
                 let epoch = writer.claim_phase(worked_on, LONG_LEASE);
-                writer.must_submit(worked_on, Command::Release { epoch });
+                writer.must_submit(worked_on, Command::from(ReleaseLease { epoch }));
             }
             land_in_part(&writer, &format!("round {round}"));
         }
@@ -332,11 +339,11 @@ fn land_in_part(client: &TestClient, goal: &str) {
     let judgement = client.judge_rules(plan, Gate::Apply);
     client.must_submit(
         plan,
-        Command::PrepareApply {
+        Command::from(PrepareApply {
             epoch,
             moves,
             judgement,
-        },
+        }),
     );
     let rest = LinkedPlan {
         id: client.ids().next_plan_id(),
@@ -346,11 +353,11 @@ fn land_in_part(client: &TestClient, goal: &str) {
     let landed = vec![samples::RESOURCE_NAME.to_owned()];
     client.must_submit(
         plan,
-        Command::CompleteApply {
+        Command::from(CompleteApply {
             epoch,
             landed,
             rest: Some(rest),
-        },
+        }),
     );
 }
 
@@ -358,25 +365,27 @@ fn land_in_part(client: &TestClient, goal: &str) {
 fn judged_again(client: &TestClient, plan: Option<PlanId>, command: Command) -> Command {
     let judge = |gate| client.judge_rules(plan.unwrap(), gate);
     match command {
-        Command::Start {
+        Command::ClaimPhase(ClaimPhase {
             phase: Phase::Strategize,
             ..
-        } => client.start_command(plan.unwrap(), Phase::Strategize, LONG_LEASE),
-        Command::ExecutePlan { .. } => Command::ExecutePlan {
+        }) => client.start_command(plan.unwrap(), Phase::Strategize, LONG_LEASE),
+        Command::ExecutePlan(_) => Command::from(ExecutePlan {
             judgement: judge(Gate::Execute),
-        },
-        Command::CompleteExecute { epoch, result, .. } => Command::CompleteExecute {
-            epoch,
-            result,
-            captured: Vec::new(),
-            allow_empty: false,
-            judgement: judge(Gate::Result),
-        },
-        Command::PrepareApply { epoch, moves, .. } => Command::PrepareApply {
+        }),
+        Command::CompleteExecute(CompleteExecute { epoch, result, .. }) => {
+            Command::from(CompleteExecute {
+                epoch,
+                result,
+                captured: Vec::new(),
+                allow_empty: false,
+                judgement: judge(Gate::Result),
+            })
+        }
+        Command::PrepareApply(PrepareApply { epoch, moves, .. }) => Command::from(PrepareApply {
             epoch,
             moves,
             judgement: judge(Gate::Apply),
-        },
+        }),
         other => other,
     }
 }

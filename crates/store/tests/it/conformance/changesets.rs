@@ -2,6 +2,7 @@
 
 use plan::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, PathOperation};
 use plan::command::{ChangesetSelector, ReclaimGrounds};
+use plan::command::{CompleteExecute, OpenChangeset, ReclaimLease, RecordChange, SealChangeset};
 use plan::invariant::Gate;
 use plan::{ChangesetId, Command, Epoch, Event, PlanId, Refusal};
 use store::{CommitError, CommitOutcome};
@@ -46,7 +47,7 @@ impl<'a> ExecutingPlan<'a> {
         let id = self.client.ids().next_changeset_id();
         let (epoch, node) = (self.epoch, self::node(node));
         self.client
-            .must_submit(self.plan, Command::OpenChangeset { epoch, id, node });
+            .must_submit(self.plan, Command::from(OpenChangeset { epoch, id, node }));
         id
     }
 
@@ -61,7 +62,7 @@ impl<'a> ExecutingPlan<'a> {
     fn seal(&self, changeset: ChangesetId) {
         let epoch = self.epoch;
         self.client
-            .must_submit(self.plan, Command::SealChangeset { epoch, changeset });
+            .must_submit(self.plan, Command::from(SealChangeset { epoch, changeset }));
     }
 
     fn stored(&self) -> Vec<(Changeset, Vec<ChangesetEntry>)> {
@@ -76,7 +77,7 @@ fn record(
     into: ChangesetSelector,
     entry: ChangesetEntry,
 ) -> Result<CommitOutcome, CommitError> {
-    client.submit_for_plan(plan, Command::RecordChange { epoch, into, entry })
+    client.submit_for_plan(plan, Command::from(RecordChange { epoch, into, entry }))
 }
 
 fn node(text: &str) -> Node {
@@ -223,11 +224,11 @@ fn two_records_of_one_path_are_serialized(fixture: &StoreFixture) {
         one.mode = Some("100755".to_owned());
         let mut other = samples::modified_entry(path, "2", "3");
         other.tool = Some("editor".to_owned());
-        let command = Command::RecordChange {
+        let command = Command::from(RecordChange {
             epoch,
             into: ChangesetSelector::Changeset(id),
             entry: one.clone(),
-        };
+        });
         let submission = client.build_submission(Some(plan), command);
         let (recorder, second) = (fixture.client(), other.clone());
         let (answer, _) = commit_while(&client, submission, move || {
@@ -264,7 +265,7 @@ fn of_sixteen_openings_for_one_node_one_wins(fixture: &StoreFixture) {
     let (plan, epoch) = (work.plan, work.epoch);
     let answers = fixture.race(16, |_, client| {
         let (id, node) = (client.ids().next_changeset_id(), Node::main());
-        let opened = client.submit_for_plan(plan, Command::OpenChangeset { epoch, id, node });
+        let opened = client.submit_for_plan(plan, Command::from(OpenChangeset { epoch, id, node }));
         (id, opened)
     });
     let winners: Vec<_> = answers
@@ -351,7 +352,7 @@ fn a_record_after_the_lease_moved_on_is_fenced(fixture: &StoreFixture) {
     )
     .unwrap();
     let grounds = ReclaimGrounds::Expired;
-    client.must_submit(plan, Command::Reclaim { grounds });
+    client.must_submit(plan, Command::from(ReclaimLease { grounds }));
     let successor = client.as_worker("successor").claim_phase(plan, LONG_LEASE);
     for into in [
         ChangesetSelector::Changeset(id),
@@ -420,7 +421,7 @@ fn a_record_races_a_seal_and_is_in_the_seal_or_refused(fixture: &StoreFixture) {
         let recorded = fixture.race(4, |number, client| {
             if number == 0 {
                 let changeset = id;
-                client.must_submit(plan, Command::SealChangeset { epoch, changeset });
+                client.must_submit(plan, Command::from(SealChangeset { epoch, changeset }));
                 return None;
             }
             let entry = samples::created_entry(format!("{round}/{number}"));
@@ -457,7 +458,7 @@ fn a_successor_seals_what_was_left_open(fixture: &StoreFixture) {
     )
     .unwrap();
     let grounds = ReclaimGrounds::Expired;
-    client.must_submit(plan, Command::Reclaim { grounds });
+    client.must_submit(plan, Command::from(ReclaimLease { grounds }));
     assert_eq!(work.stored()[0].0.seal, None);
     let epoch = client.claim_phase(plan, LONG_LEASE);
     let (changeset, entries) = work.stored().remove(0);
@@ -480,13 +481,13 @@ fn a_successor_seals_what_was_left_open(fixture: &StoreFixture) {
     let result = samples::result_content("it");
     client.must_submit(
         plan,
-        Command::CompleteExecute {
+        Command::from(CompleteExecute {
             epoch,
             result,
             captured: Vec::new(),
             allow_empty: false,
             judgement,
-        },
+        }),
     );
     let stored = work.stored();
     assert_eq!(stored[0].0.seal.as_ref(), Some(&seal), "a seal is for good");

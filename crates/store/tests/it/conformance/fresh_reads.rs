@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use plan::changeset::Node;
+use plan::command::{CancelPlan, OpenChangeset};
 use plan::invariant::{Gate, RuleScope};
 use plan::{Command, Phase, PlanVersion, Refusal};
 use store::{CommitError, Cursor, PlanFilter};
@@ -93,11 +94,11 @@ fn a_read_through_another_handle_sees_every_commit(fixture: &StoreFixture) {
     let id = writer.ids().next_changeset_id();
     writer.must_submit(
         plan,
-        Command::OpenChangeset {
+        Command::from(OpenChangeset {
             epoch,
             id,
             node: Node::main(),
-        },
+        }),
     );
     assert_eq!(reader.list_changesets(plan).unwrap().len(), 1);
 }
@@ -108,7 +109,7 @@ fn a_decision_sees_what_another_handle_committed(fixture: &StoreFixture) {
     let landed = first.create_landed_plan("land once");
     let plan = second.create_queued_plan("cancelled elsewhere");
     assert_eq!(first.load_plan(plan), second.load_plan(plan));
-    second.must_submit(plan, Command::Cancel { reason: None });
+    second.must_submit(plan, Command::from(CancelPlan { reason: None }));
     for plan in [plan, landed] {
         let again = first.submit_for_plan(
             plan,

@@ -1,5 +1,6 @@
 //! Tests idempotency keys: retries are safe, and only committed receipts are stored.
 
+use plan::command::{ArchiveAction, CancelPlan, CreatePlan, ExecutePlan, ReleaseLease, RemoveRule};
 use plan::invariant::{Gate, RuleScope};
 use plan::{Command, ReceiptOutcome};
 use store::fault::FaultPoint;
@@ -27,7 +28,7 @@ fn use_with_key(
     goal: &str,
 ) -> Result<store::CommitOutcome, CommitError> {
     let new = samples::plan_for_goal(client.ids().next_plan_id(), goal);
-    client.submit_with_key(key, goal, None, Command::Use(new))
+    client.submit_with_key(key, goal, None, Command::from(CreatePlan(new)))
 }
 
 fn the_same_key_returns_the_same_receipt_and_commits_once(fixture: &StoreFixture) {
@@ -45,7 +46,7 @@ fn the_same_key_returns_the_same_receipt_and_commits_once(fixture: &StoreFixture
 
     // The receipt is that of the commit, even if the plan has advanced since.
     let plan = first.receipt.plan.unwrap();
-    client.must_submit(plan, Command::Cancel { reason: None });
+    client.must_submit(plan, Command::from(CancelPlan { reason: None }));
     assert_eq!(
         use_with_key(&client, "k", "once").unwrap().receipt,
         first.receipt
@@ -105,7 +106,7 @@ fn a_key_belongs_to_a_verb_and_a_plan(fixture: &StoreFixture) {
         client.create_queued_plan("other"),
     );
     let cancel = |plan| {
-        let command = Command::Cancel { reason: None };
+        let command = Command::from(CancelPlan { reason: None });
         client
             .submit_with_key("k", "", Some(plan), command)
             .unwrap()
@@ -127,7 +128,12 @@ fn a_blocked_receipt_is_not_stored(fixture: &StoreFixture) {
     client.add_rule(scope.clone(), rule.clone());
     let go_on = || {
         let judgement = client.judge_rules(plan, Gate::Execute);
-        client.submit_with_key("k", "", Some(plan), Command::ExecutePlan { judgement })
+        client.submit_with_key(
+            "k",
+            "",
+            Some(plan),
+            Command::from(ExecutePlan { judgement }),
+        )
     };
     for _ in 0..2 {
         let blocked = go_on().unwrap();
@@ -137,10 +143,10 @@ fn a_blocked_receipt_is_not_stored(fixture: &StoreFixture) {
         ));
         assert!(!blocked.is_repeat, "a gate is judged again");
     }
-    expect_done(client.submit(Command::RemoveRule {
+    expect_done(client.submit(Command::from(RemoveRule {
         scope,
         name: rule.name,
-    }));
+    })));
     let passed = expect_done(go_on());
     assert!(!passed.is_repeat);
     assert_eq!(go_on().unwrap().receipt, passed.receipt);
@@ -149,7 +155,14 @@ fn a_blocked_receipt_is_not_stored(fixture: &StoreFixture) {
 fn a_refusal_or_failure_is_not_stored(fixture: &StoreFixture) {
     let client = fixture.client();
     let plan = client.create_queued_plan("not yet");
-    let approve = || client.submit_with_key("k", "", Some(plan), Command::Cancel { reason: None });
+    let approve = || {
+        client.submit_with_key(
+            "k",
+            "",
+            Some(plan),
+            Command::from(CancelPlan { reason: None }),
+        )
+    };
     fixture.faults.arm(FaultPoint::BeforeCommit);
     let failed = approve();
     fixture.faults.disarm();
@@ -158,7 +171,7 @@ fn a_refusal_or_failure_is_not_stored(fixture: &StoreFixture) {
 
     let name = samples::parse_name("later");
     let archive = || {
-        let command = Command::ArchiveAction(name.clone());
+        let command = Command::from(ArchiveAction(name.clone()));
         client.submit_with_key("k", "", None, command)
     };
     let refused = archive();
@@ -184,9 +197,9 @@ fn an_already_done_receipt_is_stored(fixture: &StoreFixture) {
     let client = fixture.client();
     let plan = client.create_queued_plan("be released");
     let epoch = client.claim_phase(plan, LONG_LEASE);
-    client.must_submit(plan, Command::Release { epoch });
+    client.must_submit(plan, Command::from(ReleaseLease { epoch }));
     let release = |arguments| {
-        let command = Command::Release { epoch };
+        let command = Command::from(ReleaseLease { epoch });
         client.submit_with_key("k", arguments, Some(plan), command)
     };
     let first = release("").unwrap();

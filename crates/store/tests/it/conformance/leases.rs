@@ -1,6 +1,10 @@
 //! Tests leases: the epoch decides who may write; expiry only allows a takeover.
 
 use plan::changeset::Node;
+use plan::command::{
+    AskPerson, CancelPlan, CompleteExecute, CompleteStrategize, FailRun, OpenChangeset,
+    ReclaimLease, RecordChange, ReleaseLease, RenewLease,
+};
 use plan::command::{ChangesetSelector, ReclaimGrounds};
 use plan::stage::StateName;
 use plan::{Command, Epoch, Phase, Refusal};
@@ -28,10 +32,10 @@ fn a_renewal_extends_the_lease_without_an_event(fixture: &StoreFixture) {
     assert_eq!(client.store().list_expired_leases(10).unwrap(), [plan]);
     let renewed = client.must_submit(
         plan,
-        Command::Renew {
+        Command::from(RenewLease {
             epoch,
             lease: LONG_LEASE,
-        },
+        }),
     );
     let after = fixture.open().read_plan(plan).unwrap().unwrap();
     assert!(after.lease.clone().unwrap().expires_at > before.lease.unwrap().expires_at);
@@ -55,8 +59,8 @@ fn expired_leases_are_listed_longest_ago_first(fixture: &StoreFixture) {
         [oldest, old, recent]
     );
     assert_eq!(store.list_expired_leases(2).unwrap(), [oldest, old]);
-    client.must_submit(running, Command::Cancel { reason: None });
-    client.must_submit(oldest, Command::Cancel { reason: None });
+    client.must_submit(running, Command::from(CancelPlan { reason: None }));
+    client.must_submit(oldest, Command::from(CancelPlan { reason: None }));
     assert_eq!(store.list_expired_leases(10).unwrap(), [old, recent]);
 }
 
@@ -92,7 +96,7 @@ fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(fixture: &StoreFixture) 
     let client = fixture.client();
     let (plan, epoch) = client.create_executing_plan("be taken over", EXPIRED_LEASE);
     let (id, node) = (client.ids().next_changeset_id(), Node::main());
-    client.must_submit(plan, Command::OpenChangeset { epoch, id, node });
+    client.must_submit(plan, Command::from(OpenChangeset { epoch, id, node }));
     client.must_submit(plan, reclaim(ReclaimGrounds::Expired));
     let row = client.store().read_plan(plan).unwrap().unwrap();
     assert_eq!(row.lease, None);
@@ -123,33 +127,33 @@ fn is_fenced(client: &TestClient, plan: plan::PlanId, epoch: Epoch) {
     let node = "late".parse().unwrap();
     let message = "late".to_owned();
     let commands = [
-        Command::Renew {
+        Command::from(RenewLease {
             epoch,
             lease: LONG_LEASE,
-        },
-        Command::OpenChangeset {
+        }),
+        Command::from(OpenChangeset {
             epoch,
             id: client.ids().next_changeset_id(),
             node,
-        },
-        Command::RecordChange {
+        }),
+        Command::from(RecordChange {
             epoch,
             into: ChangesetSelector::OnlyOpen,
             entry,
-        },
-        Command::CompleteExecute {
+        }),
+        Command::from(CompleteExecute {
             epoch,
             result: samples::result_content("late"),
             captured: Vec::new(),
             allow_empty: false,
             judgement: client.judge_rules(plan, plan::invariant::Gate::Result),
-        },
-        Command::Fail {
+        }),
+        Command::from(FailRun {
             epoch,
             category: plan::stage::FailureCategory::Actor,
             message,
-        },
-        Command::Release { epoch },
+        }),
+        Command::from(ReleaseLease { epoch }),
     ];
     let before = client.store().read_plan(plan).unwrap();
     for command in commands {
@@ -173,12 +177,12 @@ fn an_expired_holder_may_renew_and_complete_until_reclaimed(fixture: &StoreFixtu
     let decisions = Vec::new();
     client.must_submit(
         plan,
-        Command::Renew {
+        Command::from(RenewLease {
             epoch,
             lease: EXPIRED_LEASE,
-        },
+        }),
     );
-    client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
+    client.must_submit(plan, Command::from(CompleteStrategize { epoch, decisions }));
     assert_eq!(
         client.load_plan(plan).stage.state_name(),
         StateName::Complete
@@ -201,17 +205,21 @@ fn of_sixteen_reclaims_one_wins(fixture: &StoreFixture) {
 fn a_lease_ends_with_the_work(fixture: &StoreFixture) {
     let client = fixture.client();
     let ends: [fn(Epoch) -> Command; 4] = [
-        |epoch| Command::Release { epoch },
-        |epoch| Command::CompleteStrategize {
-            epoch,
-            decisions: Vec::new(),
+        |epoch| Command::from(ReleaseLease { epoch }),
+        |epoch| {
+            Command::CompleteStrategize(CompleteStrategize {
+                epoch,
+                decisions: Vec::new(),
+            })
         },
-        |epoch| Command::Ask {
-            epoch,
-            question: "which?".to_owned(),
-            answer_timeout: None,
+        |epoch| {
+            Command::from(AskPerson {
+                epoch,
+                question: "which?".to_owned(),
+                answer_timeout: None,
+            })
         },
-        |_| Command::Cancel { reason: None },
+        |_| Command::from(CancelPlan { reason: None }),
     ];
     for end in ends {
         let plan = client.create_queued_plan("end");
@@ -223,5 +231,5 @@ fn a_lease_ends_with_the_work(fixture: &StoreFixture) {
 }
 
 fn reclaim(grounds: ReclaimGrounds) -> Command {
-    Command::Reclaim { grounds }
+    Command::from(ReclaimLease { grounds })
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan::command::{NewPlan, ReclaimGrounds};
+use plan::command::{ReclaimLease, ReserveBudget, SettleUsage};
 use plan::ledger::{BudgetAccount, BudgetAmount, GlobalBudget, MeteringLevel};
 use plan::plan::PlanLimits;
 use plan::{Command, Epoch, Money, PlanId, ReceiptOutcome, Refusal};
@@ -47,11 +48,11 @@ fn start_work_for(client: &TestClient, cost: Option<Money>, lease: plan::Span) -
 }
 
 fn reserve(epoch: Epoch, budget: GlobalBudget) -> Command {
-    Command::Reserve {
+    Command::from(ReserveBudget {
         epoch,
         metering: MeteringLevel::Cost,
         budget,
-    }
+    })
 }
 
 fn settle(epoch: Epoch, cost: u64) -> Command {
@@ -60,7 +61,7 @@ fn settle(epoch: Epoch, cost: u64) -> Command {
         tokens: cost / 100,
         time: 1,
     };
-    Command::Settle { epoch, used }
+    Command::from(SettleUsage { epoch, used })
 }
 
 fn global(client: &TestClient, plan: PlanId) -> BudgetAccount {
@@ -185,7 +186,7 @@ fn a_replaced_holder_is_charged_in_full_until_it_reports(fixture: &StoreFixture)
     let (plan, epoch) = start_work_for(&client, Some(Money(DOLLAR)), EXPIRED_LEASE);
     client.must_submit(plan, reserve(epoch, GlobalBudget::default()));
     let grounds = ReclaimGrounds::Expired;
-    client.must_submit(plan, Command::Reclaim { grounds });
+    client.must_submit(plan, Command::from(ReclaimLease { grounds }));
     let account = global(&client, plan);
     assert_eq!(account.settled.cost, DOLLAR);
     assert_eq!(account.forfeited.cost, DOLLAR);
@@ -226,7 +227,7 @@ fn accounts_and_reservations_read_back_as_they_were_written(fixture: &StoreFixtu
         tokens: MOST,
         time: MOST,
     };
-    client.must_submit(plan, Command::Settle { epoch, used });
+    client.must_submit(plan, Command::from(SettleUsage { epoch, used }));
     let ledger = fixture.open().read_ledger(plan).unwrap();
     assert_eq!(ledger.plan.settled, used);
     assert!(ledger.reservations.is_empty());

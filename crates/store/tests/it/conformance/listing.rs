@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use plan::command::NewPlan;
+use plan::command::{AskPerson, CancelPlan, ConstrainApply, ExecutePlan, FailRun, ReleaseLease};
 use plan::plan::ProfileSource;
 use plan::stage::{FailureCategory, StateName};
 use plan::{Command, Phase, PlanId, Profile, Refusal, Span, Timestamp};
@@ -81,7 +82,7 @@ fn populate(client: &TestClient, action: &plan::QualifiedName) {
     };
     of_action();
     client.claim_phase(of_action(), LONG_LEASE);
-    client.must_submit(of_action(), Command::Cancel { reason: None });
+    client.must_submit(of_action(), Command::from(CancelPlan { reason: None }));
     client.create_queued_plan("queued");
     manual("asks to be started");
     client.create_strategized_plan("strategized");
@@ -92,33 +93,33 @@ fn populate(client: &TestClient, action: &plan::QualifiedName) {
     let (category, message) = (FailureCategory::Actor, "broke".to_owned());
     client.must_submit(
         errored,
-        Command::Fail {
+        Command::from(FailRun {
             epoch,
             category,
             message,
-        },
+        }),
     );
     let asking = client.create_queued_plan("asking");
     let epoch = client.claim_phase(asking, LONG_LEASE);
     let (question, patience) = ("which?".to_owned(), None);
     client.must_submit(
         asking,
-        Command::Ask {
+        Command::from(AskPerson {
             epoch,
             question,
             answer_timeout: patience,
-        },
+        }),
     );
     let (constrained, epoch) = client.create_landing_plan("constrained");
     client.must_submit(
         constrained,
-        Command::Constrain {
+        Command::from(ConstrainApply {
             epoch,
             kind: plan::stage::ConstraintKind::Conflict,
             message: "both changed it".to_owned(),
             paths: vec![samples::tree_path("a")],
             commits: vec!["c".repeat(40)],
-        },
+        }),
     );
 }
 
@@ -205,7 +206,7 @@ fn claimable_plans_are_listed_longest_waiting_first(fixture: &StoreFixture) {
     let judgement = fixture
         .client()
         .judge_rules(executed, plan::invariant::Gate::Execute);
-    ago(100).must_submit(executed, Command::ExecutePlan { judgement });
+    ago(100).must_submit(executed, Command::from(ExecutePlan { judgement }));
     let asks = NewPlan {
         profile: Some((Profile::Manual, ProfileSource::Flag)),
         ..samples::plan_for_goal(fixture.ids.next_plan_id(), "ask first")
@@ -256,7 +257,7 @@ fn claimable_plans_are_listed_longest_waiting_first(fixture: &StoreFixture) {
     assert_eq!(claimable(behind, 2).0, [recent]);
     let gone_on = fixture.client();
     let judgement = gone_on.judge_rules(to_move, plan::invariant::Gate::Execute);
-    gone_on.must_submit(to_move, Command::ExecutePlan { judgement });
+    gone_on.must_submit(to_move, Command::from(ExecutePlan { judgement }));
     assert_eq!(waiting(Phase::Execute), [executed, to_move]);
 
     let client = fixture.client();
@@ -264,10 +265,10 @@ fn claimable_plans_are_listed_longest_waiting_first(fixture: &StoreFixture) {
     assert_eq!(waiting(Phase::Strategize), [old, recent]);
     // A release restarts the waiting time. A phase that a person started once needs no second
     // start.
-    client.must_submit(oldest, Command::Release { epoch });
+    client.must_submit(oldest, Command::from(ReleaseLease { epoch }));
     assert_eq!(waiting(Phase::Strategize), [old, recent, oldest]);
     let epoch = client.claim_phase(asking, LONG_LEASE);
-    client.must_submit(asking, Command::Release { epoch });
+    client.must_submit(asking, Command::from(ReleaseLease { epoch }));
     assert_eq!(waiting(Phase::Strategize), [old, recent, oldest, asking]);
 }
 
@@ -280,11 +281,11 @@ fn a_retry_is_not_due_before_its_time(fixture: &StoreFixture) {
         let (category, message) = (FailureCategory::Transient, "no network".to_owned());
         client.must_submit(
             plan,
-            Command::Fail {
+            Command::from(FailRun {
                 epoch,
                 category,
                 message,
-            },
+            }),
         );
         plan
     };

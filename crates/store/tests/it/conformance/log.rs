@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plan::command::{CancelPlan, CompleteStrategize, ReleaseLease, ReviseWork};
 use plan::evolve::replay_events;
 use plan::{Command, Digest, PlanId, PlanVersion, RecordedEvent};
 use store::event_codec::chain_hash;
@@ -91,16 +92,22 @@ fn replay_yields_the_plan_at_every_version(fixture: &StoreFixture) {
     let mut states = vec![Arc::new(client.load_plan(plan))];
     let steps: [fn(&TestClient, PlanId) -> Command; 4] = [
         |client, plan| client.start_command(plan, plan::Phase::Strategize, LONG_LEASE),
-        |client, plan| Command::CompleteStrategize {
-            epoch: client.load_plan(plan).epoch,
-            decisions: Vec::new(),
+        |client, plan| {
+            Command::from(CompleteStrategize {
+                epoch: client.load_plan(plan).epoch,
+                decisions: Vec::new(),
+            })
         },
-        |_, _| Command::Revise {
-            feedback: "better".to_owned(),
-            dropped: Vec::new(),
+        |_, _| {
+            Command::from(ReviseWork {
+                feedback: "better".to_owned(),
+                dropped: Vec::new(),
+            })
         },
-        |_, _| Command::Cancel {
-            reason: Some("enough".to_owned()),
+        |_, _| {
+            Command::from(CancelPlan {
+                reason: Some("enough".to_owned()),
+            })
         },
     ];
     for step in steps {
@@ -133,7 +140,7 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(fixture: &Store
         let own = client.create_queued_plan("be tailed");
         for _ in 0..4 {
             let epoch = client.claim_phase(own, LONG_LEASE);
-            client.must_submit(own, Command::Release { epoch });
+            client.must_submit(own, Command::from(ReleaseLease { epoch }));
             client
                 .as_person("ada")
                 .must_submit(shared, testkit::samples::approve_command());

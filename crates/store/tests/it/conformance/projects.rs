@@ -1,5 +1,10 @@
 //! Tests projects: names are unique, projects in use do not change, and plans are found by project.
 
+use plan::command::{
+    CancelPlan, CompleteStrategize, CreatePlan, CreateProject, DeleteProject, ExecutePlan,
+    LinkResource, PauseProject, ReleaseLease, RelinkResource, ResumeProject, UndoLanding,
+    UnlinkResource,
+};
 use plan::command::{LinkedPlan, NewPlan};
 use plan::project::{Project, Resource};
 use plan::{Command, Phase, PlanId, QualifiedName, ReceiptOutcome, Refusal};
@@ -32,17 +37,17 @@ fn shop() -> QualifiedName {
 }
 
 fn creates(name: &QualifiedName, resources: &[Resource]) -> Command {
-    Command::CreateProject {
+    Command::from(CreateProject {
         name: name.clone(),
         resources: resources.to_vec(),
-    }
+    })
 }
 
 fn deletes(name: &QualifiedName, force: bool) -> Command {
-    Command::DeleteProject {
+    Command::from(DeleteProject {
         name: name.clone(),
         force,
-    }
+    })
 }
 
 fn add_project(client: &TestClient, name: &QualifiedName) {
@@ -61,7 +66,7 @@ fn add_plan(client: &TestClient, project: &QualifiedName) -> PlanId {
 }
 
 fn cancel(client: &TestClient, plan: PlanId) {
-    client.must_submit(plan, Command::Cancel { reason: None });
+    client.must_submit(plan, Command::from(CancelPlan { reason: None }));
 }
 
 fn project(client: &TestClient, name: &QualifiedName) -> Option<Project> {
@@ -129,30 +134,30 @@ fn a_project_is_changed_and_read_back(fixture: &StoreFixture) {
     add_project(&client, &shop());
     let submit = |command| expect_done(client.submit(command));
     let docs = samples::git_resource("docs");
-    submit(Command::LinkResource {
+    submit(Command::from(LinkResource {
         project: shop(),
         resource: docs.clone(),
-    });
+    }));
     let moved = Resource {
         host: "elsewhere".parse().unwrap(),
         ..docs.clone()
     };
-    submit(Command::RelinkResource {
+    submit(Command::from(RelinkResource {
         project: shop(),
         name: moved.name.clone(),
         host: moved.host.clone(),
         place: moved.place.clone(),
-    });
-    submit(Command::UnlinkResource {
+    }));
+    submit(Command::from(UnlinkResource {
         project: shop(),
         name: "code".parse().unwrap(),
         force: false,
-    });
-    submit(Command::PauseProject(shop()));
+    }));
+    submit(Command::from(PauseProject(shop())));
     let stored = project(&fixture.client(), &shop()).unwrap();
     assert_eq!(stored.resources, [moved]);
     assert!(stored.paused.is_some());
-    submit(Command::ResumeProject(shop()));
+    submit(Command::from(ResumeProject(shop())));
     assert_eq!(project(&client, &shop()).unwrap().paused, None);
     submit(deletes(&shop(), false));
     assert_eq!(project(&client, &shop()), None);
@@ -169,7 +174,7 @@ fn a_project_is_deleted_or_used_but_not_both(fixture: &StoreFixture) {
             if number == 3 {
                 client.submit(deletes(&name, false))
             } else {
-                client.submit(Command::Use(uses(client, &[&name])))
+                client.submit(Command::from(CreatePlan(uses(client, &[&name]))))
             }
         });
         let deleted = answers[3].is_ok();
@@ -195,7 +200,8 @@ fn a_project_is_deleted_or_used_but_not_both(fixture: &StoreFixture) {
 fn a_project_is_not_deleted_while_it_is_being_used(fixture: &StoreFixture) {
     let client = fixture.client();
     add_project(&client, &shop());
-    let submission = client.build_submission(None, Command::Use(uses(&client, &[&shop()])));
+    let submission =
+        client.build_submission(None, Command::from(CreatePlan(uses(&client, &[&shop()]))));
     let other = fixture.client();
     let delete = move || {
         let answer = other.submit(deletes(&shop(), false));
@@ -218,11 +224,11 @@ fn a_project_is_not_deleted_while_a_plan_of_it_is_undone(fixture: &StoreFixture)
     let name = samples::parse_name(samples::PROJECT_NAME);
     expect_done(client.submit(creates(&name, &samples::sample_project().resources)));
     let landed = client.create_landed_plan("done");
-    let undo = Command::Undo(LinkedPlan {
+    let undo = Command::from(UndoLanding(LinkedPlan {
         id: client.ids().next_plan_id(),
         resources: vec![samples::RESOURCE_NAME.to_owned()],
         result: samples::result_content("undo"),
-    });
+    }));
     let submission = client.build_submission(Some(landed), undo);
     let (other, deleted) = (fixture.client(), name.clone());
     let delete = move || {
@@ -248,17 +254,17 @@ fn no_plan_starts_once_its_project_is_paused(fixture: &StoreFixture) {
         if phase == Phase::Execute {
             let epoch = client.claim_phase(plan, LONG_LEASE);
             let decisions = Vec::new();
-            client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
+            client.must_submit(plan, Command::from(CompleteStrategize { epoch, decisions }));
             let judgement = client.judge_rules(plan, plan::invariant::Gate::Execute);
-            client.must_submit(plan, Command::ExecutePlan { judgement });
+            client.must_submit(plan, Command::from(ExecutePlan { judgement }));
         }
-        expect_done(client.submit(Command::PauseProject(shop())));
+        expect_done(client.submit(Command::from(PauseProject(shop()))));
         let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         let Err(CommitError::Refused(Refusal::ProjectPaused { project, .. })) = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(project, shop());
-        expect_done(client.submit(Command::ResumeProject(shop())));
+        expect_done(client.submit(Command::from(ResumeProject(shop()))));
         client.claim_phase(plan, LONG_LEASE);
         expect_done(client.submit(deletes(&shop(), true)));
         let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
@@ -267,7 +273,7 @@ fn no_plan_starts_once_its_project_is_paused(fixture: &StoreFixture) {
             "{answer:?}"
         );
         let epoch = client.load_plan(plan).epoch;
-        client.must_submit(plan, Command::Release { epoch });
+        client.must_submit(plan, Command::from(ReleaseLease { epoch }));
         let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         assert!(
             matches!(answer, Err(CommitError::Refused(Refusal::NoSuchProject(_)))),
@@ -284,7 +290,11 @@ fn a_project_is_not_paused_while_a_plan_of_it_starts(fixture: &StoreFixture) {
     let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
     let submission = client.build_submission(Some(plan), start);
     let other = fixture.client();
-    let pause = move || drop(expect_done(other.submit(Command::PauseProject(shop()))));
+    let pause = move || {
+        drop(expect_done(
+            other.submit(Command::from(PauseProject(shop()))),
+        ))
+    };
     let (answer, in_time) = commit_while(&client, submission, pause);
     expect_done(answer);
     assert!(!in_time, "it did not wait");
@@ -294,10 +304,10 @@ fn a_project_is_not_paused_while_a_plan_of_it_starts(fixture: &StoreFixture) {
 fn resources_linked_at_once_are_all_kept(fixture: &StoreFixture) {
     add_project(&fixture.client(), &shop());
     fixture.race(16, |number, client| {
-        expect_done(client.submit(Command::LinkResource {
+        expect_done(client.submit(Command::from(LinkResource {
             project: shop(),
             resource: samples::git_resource(&format!("part-{number}")),
-        }));
+        })));
     });
     let stored = project(&fixture.client(), &shop()).unwrap();
     assert_eq!(stored.resources.len(), 17);
@@ -316,11 +326,11 @@ fn unfinished_plans_of_a_project_are_counted_and_the_newest_listed(fixture: &Sto
     plans.reverse();
     for command in [
         deletes(&shop(), false),
-        Command::UnlinkResource {
+        Command::from(UnlinkResource {
             project: shop(),
             name: "code".parse().unwrap(),
             force: false,
-        },
+        }),
     ] {
         let answer = client.submit(command);
         let Err(CommitError::Refused(Refusal::ProjectInUse {

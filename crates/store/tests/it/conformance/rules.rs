@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use plan::command::{AddRule, CompleteExecute, KeepEvidence, ReleaseLease, RemoveRule, ReviseWork};
 use plan::invariant::{Gate, RuleDraft, RuleScope};
 use plan::ledger::BudgetAmount;
 use plan::{Command, Digest, Phase, ReceiptOutcome, Refusal};
@@ -25,17 +26,17 @@ super::on_every_store! {
 }
 
 fn add(scope: &RuleScope, name: &str, holds: &str) -> Command {
-    Command::AddRule {
+    Command::from(AddRule {
         scope: scope.clone(),
         draft: samples::rule_draft(name, holds, &Gate::ALL),
-    }
+    })
 }
 
 fn remove(scope: &RuleScope, name: &str) -> Command {
-    Command::RemoveRule {
+    Command::from(RemoveRule {
         scope: scope.clone(),
         name: name.parse().unwrap(),
-    }
+    })
 }
 
 fn every_change_of_a_scope_is_a_revision(fixture: &StoreFixture) {
@@ -243,7 +244,7 @@ fn no_gate_opens_after_a_rule_that_forbids_it_was_added(fixture: &StoreFixture) 
                 Ok(committed) if committed.receipt.outcome == ReceiptOutcome::Done => {
                     assert!(!forbidden, "a gate opened although a rule forbade it");
                     let epoch = committed.receipt.epoch.unwrap();
-                    client.must_submit(plan, Command::Release { epoch });
+                    client.must_submit(plan, Command::from(ReleaseLease { epoch }));
                 }
                 Ok(blocked) => assert!(matches!(
                     blocked.receipt.outcome,
@@ -286,7 +287,7 @@ fn rules_that_were_read_are_locked_until_the_commit(fixture: &StoreFixture) {
             );
         } else {
             let epoch = expect_done(answer).receipt.epoch.unwrap();
-            client.must_submit(plan, Command::Release { epoch });
+            client.must_submit(plan, Command::from(ReleaseLease { epoch }));
         }
         expect_done(client.submit(remove(&scope, "meanwhile")));
     }
@@ -315,20 +316,20 @@ fn evidence_is_that_of_the_current_entry(fixture: &StoreFixture) {
         (plan, 1, "tests-pass")
     );
     let (feedback, dropped) = ("better".to_owned(), Vec::new());
-    client.must_submit(plan, Command::Revise { feedback, dropped });
+    client.must_submit(plan, Command::from(ReviseWork { feedback, dropped }));
     assert_eq!(evidence(), [], "a new entry has no result yet");
     let epoch = client.claim_phase(plan, LONG_LEASE);
     let judgement = client.judge_rules(plan, Gate::Result);
     let result = samples::result_content("better");
     client.must_submit(
         plan,
-        Command::CompleteExecute {
+        Command::from(CompleteExecute {
             epoch,
             result,
             captured: Vec::new(),
             allow_empty: false,
             judgement,
-        },
+        }),
     );
     assert_eq!(
         evidence().iter().map(|one| one.entry).collect::<Vec<_>>(),
@@ -360,7 +361,7 @@ fn evidence_is_stored_per_subject(fixture: &StoreFixture) {
     let keep = || {
         let judgement = judgement.clone();
         let used = BudgetAmount::default();
-        client.must_submit(plan, Command::KeepEvidence { judgement, used });
+        client.must_submit(plan, Command::from(KeepEvidence { judgement, used }));
     };
     keep();
     let both = evidence();

@@ -4,6 +4,14 @@
 //! The test controls the time, so that timestamps are equal too.
 
 use plan::changeset::{Node, PathOperation};
+use plan::command::{
+    AddRule, AnswerQuestion, ApplyPlan, ArchiveAction, AskPerson, CancelPlan, CompleteApply,
+    CompleteExecute, CompleteStrategize, ConstrainApply, CreateAction, CreatePlan, CreateProject,
+    DeleteProject, ExecutePlan, ExpireQuestion, FailRun, LinkResource, OpenChangeset, PauseProject,
+    PrepareApply, ReclaimLease, RecordChange, ReleaseLease, RelinkResource, RemoveRule, RenewLease,
+    ResumeProject, RetryPhase, RevertPlan, ReviseWork, SealChangeset, UndoLanding, UnlinkResource,
+    WaiveRule, WithdrawApply,
+};
 use plan::command::{ChangesetSelector, LinkedPlan, NewPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::invariant::{Gate, RuleDraft, RuleRef, RuleScope};
@@ -400,39 +408,41 @@ fn command(
         })
     };
     let made = match act {
-        RandomAct::CreateAction(number) => Command::CreateAction(plan::action::ActionDefinition {
-            reusable: *number != 0,
-            read_only: *number == 1,
-            invariants: vec![samples::rule_draft("of-action", "true", &Gate::ALL)],
-            ..samples::reusable_action(action(number).full_name())
-        }),
-        RandomAct::ArchiveAction(number) => Command::ArchiveAction(action(number)),
-        RandomAct::AddRule(choice, number, wording) => Command::AddRule {
+        RandomAct::CreateAction(number) => {
+            Command::from(CreateAction(plan::action::ActionDefinition {
+                reusable: *number != 0,
+                read_only: *number == 1,
+                invariants: vec![samples::rule_draft("of-action", "true", &Gate::ALL)],
+                ..samples::reusable_action(action(number).full_name())
+            }))
+        }
+        RandomAct::ArchiveAction(number) => Command::from(ArchiveAction(action(number))),
+        RandomAct::AddRule(choice, number, wording) => Command::from(AddRule {
             scope: scope(choice)?,
             draft: draft(&rule(number), *wording),
-        },
-        RandomAct::RemoveRule(choice, number) => Command::RemoveRule {
+        }),
+        RandomAct::RemoveRule(choice, number) => Command::from(RemoveRule {
             scope: scope(choice)?,
             name: rule(number).parse().unwrap(),
-        },
+        }),
         RandomAct::Project(number, choice) => project_command(&project(number), *choice),
-        RandomAct::Use(used, worked_on, profile) => Command::Use(NewPlan {
+        RandomAct::Use(used, worked_on, profile) => Command::from(CreatePlan(NewPlan {
             action: used.as_ref().map(action),
             projects: std::iter::once(samples::parse_name(samples::PROJECT_NAME))
                 .chain(worked_on.as_ref().map(project))
                 .collect(),
             profile: Some((*profile, ProfileSource::Flag)),
             ..samples::plan_for_goal(client.ids().next_plan_id(), "go through much")
-        }),
+        })),
         other => match id.map(|id| client.load_plan(id)) {
             Some(plan) if !matches!(other, RandomAct::Forward) || !plan.stage.is_final() => {
                 return Some((id, plan_command(other, &plan, client)));
             }
             // A plan that has ended is replaced by a new one.
-            Some(_) | None => Command::Use(samples::plan_for_goal(
+            Some(_) | None => Command::from(CreatePlan(samples::plan_for_goal(
                 client.ids().next_plan_id(),
                 "go through much",
-            )),
+            ))),
         },
     };
     Some((None, made))
@@ -441,35 +451,35 @@ fn command(
 fn project_command(project: &QualifiedName, choice: ProjectChoice) -> Command {
     let (project, extra) = (project.clone(), samples::git_resource("extra"));
     match choice {
-        ProjectChoice::Create => Command::CreateProject {
+        ProjectChoice::Create => Command::from(CreateProject {
             name: project,
             resources: samples::sample_project().resources,
-        },
-        ProjectChoice::Link => Command::LinkResource {
+        }),
+        ProjectChoice::Link => Command::from(LinkResource {
             project,
             resource: extra,
-        },
-        ProjectChoice::Unlink => Command::UnlinkResource {
+        }),
+        ProjectChoice::Unlink => Command::from(UnlinkResource {
             project,
             name: extra.name,
             force: false,
-        },
-        ProjectChoice::Relink => Command::RelinkResource {
+        }),
+        ProjectChoice::Relink => Command::from(RelinkResource {
             project,
             name: extra.name,
             host: "elsewhere".parse().unwrap(),
             place: extra.place,
-        },
-        ProjectChoice::Pause => Command::PauseProject(project),
-        ProjectChoice::Resume => Command::ResumeProject(project),
-        ProjectChoice::Delete => Command::DeleteProject {
+        }),
+        ProjectChoice::Pause => Command::from(PauseProject(project)),
+        ProjectChoice::Resume => Command::from(ResumeProject(project)),
+        ProjectChoice::Delete => Command::from(DeleteProject {
             name: project,
             force: false,
-        },
-        ProjectChoice::DeleteByForce => Command::DeleteProject {
+        }),
+        ProjectChoice::DeleteByForce => Command::from(DeleteProject {
             name: project,
             force: true,
-        },
+        }),
     }
 }
 
@@ -509,15 +519,15 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
     let text = || "said".to_owned();
     match act {
         RandomAct::Start(phase, over) => client.start_command(plan.id, *phase, lease(*over)),
-        RandomAct::Open(number, authority) => Command::OpenChangeset {
+        RandomAct::Open(number, authority) => Command::from(OpenChangeset {
             epoch: epoch(authority),
             id: client.ids().next_changeset_id(),
             node: node(number),
-        },
+        }),
         RandomAct::Record(into, number, operation, authority) => {
             let mut entry = samples::modified_entry(format!("dir/{number}"), "before", "after");
             entry.operation = *operation;
-            Command::RecordChange {
+            Command::from(RecordChange {
                 epoch: epoch(authority),
                 into: match into {
                     SelectorChoice::Node(number) => ChangesetSelector::Node(node(number)),
@@ -527,69 +537,69 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
                     }
                 },
                 entry,
-            }
+            })
         }
-        RandomAct::Seal(number) => Command::SealChangeset {
+        RandomAct::Seal(number) => Command::from(SealChangeset {
             epoch: plan.epoch,
             changeset: nth_changeset(number),
-        },
-        RandomAct::Renew(authority, over) => Command::Renew {
+        }),
+        RandomAct::Renew(authority, over) => Command::from(RenewLease {
             epoch: epoch(authority),
             lease: lease(*over),
-        },
-        RandomAct::Release(authority) => Command::Release {
+        }),
+        RandomAct::Release(authority) => Command::from(ReleaseLease {
             epoch: epoch(authority),
-        },
-        RandomAct::Reclaim(dead) => Command::Reclaim {
+        }),
+        RandomAct::Reclaim(dead) => Command::from(ReclaimLease {
             grounds: if *dead {
                 ReclaimGrounds::OwnerDead(plan.epoch)
             } else {
                 ReclaimGrounds::Expired
             },
-        },
-        RandomAct::Fail(category, authority) => Command::Fail {
+        }),
+        RandomAct::Fail(category, authority) => Command::from(FailRun {
             epoch: epoch(authority),
             category: *category,
             message: text(),
-        },
-        RandomAct::Ask(over) => Command::Ask {
+        }),
+        RandomAct::Ask(over) => Command::from(AskPerson {
             epoch: plan.epoch,
             question: text(),
             answer_timeout: Some(lease(*over)),
-        },
-        RandomAct::Answer => Command::Answer { text: text() },
-        RandomAct::ExpireQuestion => Command::ExpireQuestion,
-        RandomAct::Retry => Command::Retry {
+        }),
+        RandomAct::Answer => Command::from(AnswerQuestion { text: text() }),
+        RandomAct::ExpireQuestion => Command::from(ExpireQuestion),
+        RandomAct::Retry => Command::from(RetryPhase {
             fresh: false,
             limits: None,
-        },
-        RandomAct::Revise => Command::Revise {
+        }),
+        RandomAct::Revise => Command::from(ReviseWork {
             feedback: text(),
             dropped: vec![samples::tree_path("dir/0")],
-        },
-        RandomAct::Revert => Command::Revert { reason: text() },
-        RandomAct::Waive(number) => Command::Waive {
+        }),
+        RandomAct::Revert => Command::from(RevertPlan { reason: text() }),
+        RandomAct::Waive(number) => Command::from(WaiveRule {
             rule: format!("rule-{number}").parse().unwrap(),
             reason: text(),
             targets: PlanTargets::default(),
-        },
+        }),
         RandomAct::Approve => testkit::samples::approve_command(),
-        RandomAct::Withdraw(authority) => Command::WithdrawApply {
+        RandomAct::Withdraw(authority) => Command::from(WithdrawApply {
             epoch: epoch(authority),
-        },
-        RandomAct::Constrain(authority) => Command::Constrain {
+        }),
+        RandomAct::Constrain(authority) => Command::from(ConstrainApply {
             epoch: epoch(authority),
             kind: ConstraintKind::Conflict,
             message: text(),
             paths: vec![samples::tree_path("dir/1")],
             commits: Vec::new(),
-        },
-        RandomAct::Cancel => Command::Cancel { reason: None },
-        RandomAct::Undo => Command::Undo(LinkedPlan {
+        }),
+        RandomAct::Cancel => Command::from(CancelPlan { reason: None }),
+        RandomAct::Undo => Command::from(UndoLanding(LinkedPlan {
             id: client.ids().next_plan_id(),
             resources: names(plan),
             result: samples::result_content("undo"),
-        }),
+        })),
         RandomAct::Forward
         | RandomAct::Again
         | RandomAct::CreateAction(_)
@@ -607,18 +617,18 @@ fn advance(plan: &Plan, client: &TestClient) -> Command {
     let judge = |gate| client.judge_rules(plan.id, gate);
     if let Some(rule) = blocking(plan, client) {
         let (scope, name) = (rule.scope, rule.name);
-        return Command::RemoveRule { scope, name };
+        return Command::from(RemoveRule { scope, name });
     }
     match (&plan.stage, plan.stage.state_name()) {
         (_, StateName::Queued) => client.start_command(plan.id, plan.phase(), LONG_LEASE),
-        (_, StateName::AwaitingInput) => Command::Answer {
+        (_, StateName::AwaitingInput) => Command::from(AnswerQuestion {
             text: "landed".to_owned(),
-        },
-        (_, StateName::Errored | StateName::Constrained) => Command::Retry {
+        }),
+        (_, StateName::Errored | StateName::Constrained) => Command::from(RetryPhase {
             fresh: true,
             limits: None,
-        },
-        (PlanStage::Strategize(WorkState::Processing(_)), _) => Command::CompleteStrategize {
+        }),
+        (PlanStage::Strategize(WorkState::Processing(_)), _) => Command::from(CompleteStrategize {
             epoch,
             decisions: vec![ReportedDecision {
                 kind: DecisionKind::StrategyChoice,
@@ -629,29 +639,29 @@ fn advance(plan: &Plan, client: &TestClient) -> Command {
                 confidence: Some(0.9.try_into().unwrap()),
                 parent: None,
             }],
-        },
-        (PlanStage::Strategize(_), _) => Command::ExecutePlan {
+        }),
+        (PlanStage::Strategize(_), _) => Command::from(ExecutePlan {
             judgement: judge(Gate::Execute),
-        },
+        }),
         (PlanStage::Execute(WorkState::Processing(_)), _) => advance_execute(plan, client),
         (PlanStage::Execute(_), _) if plan.has_targets() && plan.valid_approval().is_none() => {
             testkit::samples::approve_command()
         }
-        (PlanStage::Execute(_), _) => Command::ApplyPlan {
+        (PlanStage::Execute(_), _) => Command::from(ApplyPlan {
             judgement: judge(Gate::Apply),
-        },
+        }),
         (PlanStage::Apply(ApplyState::Processing(_, None)), _) if plan.has_targets() => {
-            Command::PrepareApply {
+            Command::from(PrepareApply {
                 epoch,
                 moves: samples::landing_moves(),
                 judgement: judge(Gate::Apply),
-            }
+            })
         }
-        (PlanStage::Apply(_), _) => Command::CompleteApply {
+        (PlanStage::Apply(_), _) => Command::from(CompleteApply {
             epoch,
             landed: names(plan),
             rest: None,
-        },
+        }),
     }
 }
 
@@ -684,22 +694,22 @@ fn advance_execute(plan: &Plan, client: &TestClient) -> Command {
         .iter()
         .find(|(changeset, _)| changeset.epoch == epoch);
     match own.map(|(changeset, entries)| (changeset.id, entries.len())) {
-        None => Command::OpenChangeset {
+        None => Command::from(OpenChangeset {
             epoch,
             id: client.ids().next_changeset_id(),
             node: Node::main(),
-        },
-        Some((id, count @ 0..2)) => Command::RecordChange {
+        }),
+        Some((id, count @ 0..2)) => Command::from(RecordChange {
             epoch,
             into: ChangesetSelector::Changeset(id),
             entry: samples::created_entry(format!("file {count}")),
-        },
-        Some(_) => Command::CompleteExecute {
+        }),
+        Some(_) => Command::from(CompleteExecute {
             epoch,
             result: samples::result_content("it"),
             captured: Vec::new(),
             allow_empty: false,
             judgement: client.judge_rules(plan.id, Gate::Result),
-        },
+        }),
     }
 }

@@ -1,5 +1,9 @@
 //! G2: a transition happens at most once. Of racing callers one wins, and the others learn which.
 
+use plan::command::{
+    AddRule, ArchiveAction, CancelPlan, CompleteStrategize, CreateAction, CreatePlan, ExecutePlan,
+    ReleaseLease,
+};
 use plan::invariant::{Gate, RuleScope};
 use plan::{Caller, Command, Epoch, Event, Phase, PlanId, PlanVersion, ReceiptOutcome, Refusal};
 use store::verify::verify_store;
@@ -27,7 +31,7 @@ fn of_sixteen_claims_one_wins_and_the_others_learn_who(fixture: &StoreFixture) {
     let queued = client.create_queued_plan("be claimed");
     let strategized = client.create_strategized_plan("be claimed");
     let judgement = client.judge_rules(strategized, Gate::Execute);
-    client.must_submit(strategized, Command::ExecutePlan { judgement });
+    client.must_submit(strategized, Command::from(ExecutePlan { judgement }));
     for (plan, phase) in [(queued, Phase::Strategize), (strategized, Phase::Execute)] {
         let answers = fixture.race(RACERS, |_, racer| {
             racer.submit_for_plan(plan, racer.start_command(plan, phase, LONG_LEASE))
@@ -58,7 +62,7 @@ fn of_sixteen_forward_moves_one_wins_and_the_others_learn_who(fixture: &StoreFix
     let judgement = client.judge_rules(plan, Gate::Execute);
     let answers = fixture.race(RACERS, |_, racer| {
         let judgement = judgement.clone();
-        racer.submit_for_plan(plan, Command::ExecutePlan { judgement })
+        racer.submit_for_plan(plan, Command::from(ExecutePlan { judgement }))
     });
     let winner = only_winner(&answers);
     for answer in others(&answers, winner) {
@@ -77,7 +81,7 @@ fn of_sixteen_results_of_one_holder_one_is_taken(fixture: &StoreFixture) {
     let epoch = client.claim_phase(plan, LONG_LEASE);
     let answers = fixture.race(RACERS, |_, racer| {
         let decisions = Vec::new();
-        racer.submit_for_plan(plan, Command::CompleteStrategize { epoch, decisions })
+        racer.submit_for_plan(plan, Command::from(CompleteStrategize { epoch, decisions }))
     });
     let winner = only_winner(&answers);
     for answer in others(&answers, winner) {
@@ -121,7 +125,7 @@ fn a_plan_that_was_read_is_locked_until_the_commit(fixture: &StoreFixture) {
     let start = client.start_command(plan, Phase::Strategize, LONG_LEASE);
     let submission = client.build_submission(Some(plan), start);
     let other = fixture.client();
-    let cancel = move || drop(other.must_submit(plan, Command::Cancel { reason: None }));
+    let cancel = move || drop(other.must_submit(plan, Command::from(CancelPlan { reason: None })));
     let (answer, cancelled) = commit_while(&client, submission, cancel);
     match answer {
         Err(CommitError::Refused(Refusal::Final { .. })) if cancelled => {}
@@ -151,25 +155,27 @@ fn a_refusal_writes_nothing(fixture: &StoreFixture) {
 
     let missing_plan = client.ids().next_plan_id();
     let refused = [
-        client.submit(Command::CreateAction(samples::reusable_action("tidy"))),
-        client.submit(Command::ArchiveAction(samples::parse_name("nothing"))),
-        client.submit(Command::AddRule {
+        client.submit(Command::from(CreateAction(samples::reusable_action(
+            "tidy",
+        )))),
+        client.submit(Command::from(ArchiveAction(samples::parse_name("nothing")))),
+        client.submit(Command::from(AddRule {
             scope: RuleScope::Global,
             draft: samples::rule_draft("fine", "false", &Gate::ALL),
-        }),
-        client.submit(Command::AddRule {
+        })),
+        client.submit(Command::from(AddRule {
             scope: RuleScope::Plan(missing_plan),
             draft: samples::rule_draft("new", "true", &Gate::ALL),
-        }),
-        client.submit(Command::Use(plan::command::NewPlan {
+        })),
+        client.submit(Command::from(CreatePlan(plan::command::NewPlan {
             arguments: vec![("unknown".to_owned(), "1".to_owned())],
             ..samples::plan_of_action(client.ids().next_plan_id(), &action)
-        })),
-        client.submit(Command::Use(samples::plan_for_goal(
+        }))),
+        client.submit(Command::from(CreatePlan(samples::plan_for_goal(
             client.ids().next_plan_id(),
             " ",
-        ))),
-        client.submit_for_plan(missing_plan, Command::Cancel { reason: None }),
+        )))),
+        client.submit_for_plan(missing_plan, Command::from(CancelPlan { reason: None })),
         client.submit_for_plan(queued, testkit::samples::approve_command()),
         client.submit_for_plan(
             working,
@@ -179,11 +185,11 @@ fn a_refusal_writes_nothing(fixture: &StoreFixture) {
         ),
         client.submit_for_plan(
             working,
-            Command::Release {
+            Command::from(ReleaseLease {
                 epoch: Epoch(epoch.0 + 1),
-            },
+            }),
         ),
-        client.submit_for_plan(landed, Command::Cancel { reason: None }),
+        client.submit_for_plan(landed, Command::from(CancelPlan { reason: None })),
     ];
     for (number, answer) in refused.iter().enumerate() {
         assert!(
@@ -199,7 +205,9 @@ fn a_plan_is_created_once(fixture: &StoreFixture) {
     let client = fixture.client();
     let id = client.create_queued_plan("first");
     let before = StoreDump::read_store(client.store());
-    let again = client.submit(Command::Use(samples::plan_for_goal(id, "second")));
+    let again = client.submit(Command::from(CreatePlan(samples::plan_for_goal(
+        id, "second",
+    ))));
     assert!(matches!(again, Err(CommitError::Failed(_))), "{again:?}");
     StoreDump::read_store(client.store()).assert_same(&before, "after refusals");
 }

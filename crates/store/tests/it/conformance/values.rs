@@ -3,6 +3,7 @@
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentType, ArgumentValue};
 use plan::changeset::{ChangesetEntry, PathOperation};
+use plan::command::{CancelPlan, CompleteStrategize, OpenChangeset, RecordChange};
 use plan::command::{ChangesetSelector, NewPlan};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::evolve::replay_events;
@@ -149,10 +150,10 @@ fn long_and_unusual_texts_survive(fixture: &StoreFixture) {
             parent: None,
         };
         let decisions = vec![decision];
-        client.must_submit(plan, Command::CompleteStrategize { epoch, decisions });
+        client.must_submit(plan, Command::from(CompleteStrategize { epoch, decisions }));
         let reason = Some(text.to_owned());
         let committed = client
-            .must_submit(plan, Command::Cancel { reason })
+            .must_submit(plan, Command::from(CancelPlan { reason }))
             .plan
             .unwrap();
         let row = fixture.open().read_plan(plan).unwrap().unwrap();
@@ -231,7 +232,7 @@ fn every_field_of_an_entry_survives(fixture: &StoreFixture) {
         client.ids().next_changeset_id(),
         ODD_TEXTS[0].parse().unwrap(),
     );
-    client.must_submit(plan, Command::OpenChangeset { epoch, id, node });
+    client.must_submit(plan, Command::from(OpenChangeset { epoch, id, node }));
     let entry = ChangesetEntry {
         resource: Some("shop/code".to_owned()),
         path: samples::tree_path(*b"to/\xfe"),
@@ -247,11 +248,11 @@ fn every_field_of_an_entry_survives(fixture: &StoreFixture) {
     let into = ChangesetSelector::OnlyOpen;
     client.must_submit(
         plan,
-        Command::RecordChange {
+        Command::from(RecordChange {
             epoch,
             into,
             entry: entry.clone(),
-        },
+        }),
     );
     let stored = fixture.open().list_changesets(plan).unwrap();
     assert_eq!(stored[0].1, [entry]);
