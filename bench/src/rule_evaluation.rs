@@ -89,7 +89,7 @@ fn time_guarded_call() -> Duration {
 
 /// Adds rules until there are `rules`. Returns the median time to evaluate all of them.
 fn time_gate(lifecycle: &Lifecycle, plan_id: PlanId, rules: usize) -> Duration {
-    let existing = lifecycle.list_rules().unwrap().rules.len();
+    let existing = lifecycle.rules().list_rules().unwrap().rules.len();
     for number in existing..rules {
         let draft = RuleDraft {
             name: format!("rule-{number}").parse().unwrap(),
@@ -99,7 +99,7 @@ fn time_gate(lifecycle: &Lifecycle, plan_id: PlanId, rules: usize) -> Duration {
             non_overridable: false,
         };
         lifecycle
-            .add_rule(RuleScope::Global, draft, &workload::bench_call())
+            .rules().add_rule(RuleScope::Global, draft, &workload::bench_call())
             .unwrap();
     }
     let mut times: Vec<Duration> = (0..ROUNDS)

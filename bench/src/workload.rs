@@ -60,7 +60,7 @@ impl<'a> ClaimReleaseCycle<'a> {
             ),
             Some(epoch) => {
                 self.lifecycle
-                    .release_lease(self.plan_id, epoch, &self.call)?;
+                    .leases().release_lease(self.plan_id, epoch, &self.call)?;
                 None
             }
         };

@@ -100,7 +100,7 @@ fn take_step(
                 Phase::Apply => lifecycle.complete_apply(id, epoch, Vec::new(), None, &call)?,
             };
         }
-        (StateName::Processing, ..) => drop(lifecycle.reclaim_lease(id, &call)?),
+        (StateName::Processing, ..) => drop(lifecycle.leases().reclaim_lease(id, &call)?),
         (StateName::AwaitingInput, ..) => {
             let text = if plan.is_prepared() { "again" } else { "go on" };
             lifecycle.answer_question(id, text, &call)?;
@@ -117,9 +117,11 @@ fn take_step(
 
 fn remove_plan_rules(lifecycle: &Lifecycle, plan: &Plan) -> Result<(), LifecycleError> {
     let scope = RuleScope::Plan(plan.id);
-    let book = lifecycle.rules_for_plan(plan)?;
+    let book = lifecycle.rules().rules_for_plan(plan)?;
     for rule in book.rules.iter().filter(|rule| rule.scope == scope) {
-        lifecycle.remove_rule(scope.clone(), rule.draft.name.clone(), &harness_call())?;
+        lifecycle
+            .rules()
+            .remove_rule(scope.clone(), rule.draft.name.clone(), &harness_call())?;
     }
     Ok(())
 }

@@ -99,11 +99,15 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
             plan_id,
             epoch,
             lease_ms,
-        } => lifecycle.renew_lease(plan_id, Epoch(epoch), span_of_ms(lease_ms), by)?,
+        } => lifecycle
+            .leases()
+            .renew_lease(plan_id, Epoch(epoch), span_of_ms(lease_ms), by)?,
         Operation::Release { plan_id, epoch } => {
-            lifecycle.release_lease(plan_id, Epoch(epoch), by)?
+            lifecycle
+                .leases()
+                .release_lease(plan_id, Epoch(epoch), by)?
         }
-        Operation::Reclaim { plan_id } => lifecycle.reclaim_lease(plan_id, by)?,
+        Operation::Reclaim { plan_id } => lifecycle.leases().reclaim_lease(plan_id, by)?,
         Operation::Fail {
             plan_id,
             epoch,
@@ -158,12 +162,16 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
                 advisory: false,
                 non_overridable: false,
             };
-            lifecycle.add_rule(RuleScope::Plan(plan_id), draft, by)?;
+            lifecycle
+                .rules()
+                .add_rule(RuleScope::Plan(plan_id), draft, by)?;
             return Ok(answer_without_version(plan_id));
         }
         Operation::RemoveRule { plan_id, rule } => {
             let rule = rule.parse().expect("BUG: the rule has a good name");
-            lifecycle.remove_rule(RuleScope::Plan(plan_id), rule, by)?;
+            lifecycle
+                .rules()
+                .remove_rule(RuleScope::Plan(plan_id), rule, by)?;
             return Ok(answer_without_version(plan_id));
         }
         Operation::Show { plan_id } => {

@@ -40,7 +40,8 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
         if !request.projects.is_empty() {
-            self.locate_project_resources(&request.projects)?;
+            self.sandboxes()
+                .locate_project_resources(&request.projects)?;
         }
         if call.key.is_some() || !request.projects.is_empty() {
             // A key belongs to one command, and a repository's own rules can only judge a stored plan.
@@ -76,7 +77,7 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.check_resources_reachable(plan)?;
+        self.sandboxes().check_resources_reachable(plan)?;
         let commands = vec![
             start_command(Phase::Strategize, owner, lease),
             Command::from(CompleteStrategize {
@@ -85,7 +86,12 @@ impl Lifecycle {
                 decisions: Vec::new(),
             }),
         ];
-        let submitted = match self.read_targets(plan, Gate::Strategize)?.rules.is_empty() {
+        let submitted = match self
+            .gates()
+            .read_targets(plan, Gate::Strategize)?
+            .rules
+            .is_empty()
+        {
             true => self.submit_batch(&CommandTarget::for_plan(plan), commands, call),
             false => Err(stale_judgement()),
         };
@@ -95,7 +101,7 @@ impl Lifecycle {
             Err(LifecycleError::Refused(Refusal::JudgementStale { .. })) => {}
             Err(error) => return Err(error),
         }
-        let claimed = self.submit_judged(
+        let claimed = self.gates().submit_judged(
             plan.id,
             Gate::Strategize,
             &GateSubject::Plan,
@@ -204,7 +210,9 @@ impl Claim {
             }),
             start_command(Phase::Execute, &owner, lease),
         ];
-        let targets = lifecycle.read_targets(&self.outcome.plan, Gate::Execute)?;
+        let targets = lifecycle
+            .gates()
+            .read_targets(&self.outcome.plan, Gate::Execute)?;
         let submitted = match targets.rules.is_empty() {
             true => lifecycle.submit_batch(
                 &CommandTarget::for_plan(&self.outcome.plan),

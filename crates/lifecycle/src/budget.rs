@@ -10,6 +10,18 @@ use store::CommitOutcome;
 
 use crate::{Call, Lifecycle, LifecycleError};
 
+/// What plans spent, reserved and may still spend.
+#[derive(Clone, Copy)]
+pub struct Budgets<'a> {
+    lifecycle: &'a Lifecycle,
+}
+
+impl Lifecycle {
+    pub fn budgets(&self) -> Budgets<'_> {
+        Budgets { lifecycle: self }
+    }
+}
+
 impl Lifecycle {
     /// Sets a budget for all plans together, in addition to each plan's limits.
     #[must_use]
@@ -22,10 +34,12 @@ impl Lifecycle {
     pub fn budget(&self) -> GlobalBudget {
         self.budget
     }
+}
 
+impl Budgets<'_> {
     /// Returns what a plan has spent and reserved, and the totals of all plans.
     pub fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, LifecycleError> {
-        Ok(self.store.read_ledger(plan_id)?)
+        Ok(self.lifecycle.store.read_ledger(plan_id)?)
     }
 
     /// Reserves budget for a holder before its work begins. Refused with
@@ -37,13 +51,15 @@ impl Lifecycle {
         metering: MeteringLevel,
         call: &Call,
     ) -> Result<BudgetGrant, LifecycleError> {
-        let budget = self.budget;
+        let budget = self.lifecycle.budget;
         let command = ReserveBudget {
             epoch,
             metering,
             budget,
         };
-        let committed = self.submit(command, &self.read_command_target(plan_id)?, call)?;
+        let committed =
+            self.lifecycle
+                .submit(command, &self.lifecycle.read_command_target(plan_id)?, call)?;
         Ok(read_grant(&committed))
     }
 
@@ -55,9 +71,9 @@ impl Lifecycle {
         used: BudgetAmount,
         call: &Call,
     ) -> Result<(), LifecycleError> {
-        self.submit(
+        self.lifecycle.submit(
             SettleUsage { epoch, used },
-            &self.read_command_target(plan_id)?,
+            &self.lifecycle.read_command_target(plan_id)?,
             call,
         )?;
         Ok(())
@@ -99,7 +115,7 @@ impl Lifecycle {
         metering: MeteringLevel,
     ) -> Result<Result<BudgetGrant, BudgetShortfall>, LifecycleError> {
         let is_limited = plan::ledger::BudgetUnit::ALL.into_iter().any(|unit| {
-            plan.limits.limit_for(unit).is_some() || self.budget.limit_for(unit).is_some()
+            plan.limits.limit_for(unit).is_some() || self.lifecycle.budget.limit_for(unit).is_some()
         });
         if !is_limited {
             return Ok(Ok(BudgetGrant::default()));
@@ -109,7 +125,7 @@ impl Lifecycle {
             &ledger,
             plan.id,
             &plan.limits,
-            &self.budget,
+            &self.lifecycle.budget,
             metering,
         ))
     }

@@ -81,6 +81,7 @@ impl Claim {
 
     pub fn renew(&self, lease: Span) -> Result<(), LifecycleError> {
         self.lifecycle
+            .leases()
             .renew_lease(self.outcome.plan.id, self.epoch, lease, &self.call())
             .map(drop)
     }
@@ -94,6 +95,7 @@ impl Claim {
         let (plan_id, call) = (self.outcome.plan.id, self.call());
         let used = amount_from_usage(report.usage, self.held_duration()?);
         self.lifecycle
+            .budgets()
             .settle_usage(plan_id, self.epoch, used, &call)?;
         self.submit_report(report, &call)
     }
@@ -167,6 +169,7 @@ impl Claim {
     /// Queues the phase again, as on a clean shutdown. Does not count as an attempt.
     pub fn release(self) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle
+            .leases()
             .release_lease(self.outcome.plan.id, self.epoch, &self.call())
     }
 

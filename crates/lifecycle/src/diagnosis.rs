@@ -81,7 +81,7 @@ impl Lifecycle {
                     Gate::Strategize | Gate::Execute => GateSubject::Plan,
                     Gate::Result | Gate::Apply => GateSubject::StoredResult,
                 };
-                let judgement = self.judge_gate(
+                let judgement = self.gates().judge_gate(
                     &snapshot,
                     gate,
                     &gate_subject,
@@ -116,7 +116,7 @@ impl Lifecycle {
                 let actor = plan.actor_for_phase(plan.phase());
                 let definition = actor.and_then(|actor| plan.actor_definition(actor));
                 let metering = definition.map(actors::metering).unwrap_or_default();
-                self.check_over_budget(plan, metering)?
+                self.budgets().check_over_budget(plan, metering)?
             }
             Some(_) | None => None,
         };
@@ -129,7 +129,7 @@ impl Lifecycle {
             }
             None => None,
         };
-        let holder_liveness = self.holder_liveness(&snapshot.row)?;
+        let holder_liveness = self.leases().holder_liveness(&snapshot.row)?;
         Ok(PlanDiagnosis {
             obstacle,
             over_budget,
@@ -164,7 +164,7 @@ impl Lifecycle {
             };
             return Ok(Some(ClaimObstacle::Project(refusal)));
         }
-        Ok(match self.check_resources_reachable(plan) {
+        Ok(match self.sandboxes().check_resources_reachable(plan) {
             Err(LifecycleError::WaitingForHost { host, .. }) => Some(ClaimObstacle::Host(host)),
             Err(_) | Ok(()) => None,
         })

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use plan::facts::Lease;
-use plan::takeover::HolderLiveness;
 use plan::{Epoch, PlanId, Span, Timestamp};
 use store::PlanRow;
-
-use crate::{Lifecycle, LifecycleError};
 
 /// Measures for how long leases stay unrenewed, with this process's monotonic clock. Wall clocks are not used,
 /// because those of two processes may differ.
@@ -69,32 +66,6 @@ impl LeaseWatch {
     pub(crate) fn retain_plans(&mut self, plans: &[PlanRow]) {
         self.observations
             .retain(|plan_id, _| plans.iter().any(|row| row.plan.id == *plan_id));
-    }
-}
-
-impl Lifecycle {
-    /// Checks whether the process that holds a plan runs on this host. Returns nothing if the plan is not held.
-    pub fn holder_liveness(&self, row: &PlanRow) -> Result<Option<HolderLiveness>, LifecycleError> {
-        let Some(holder) = row.plan.stage.holder() else {
-            return Ok(None);
-        };
-        Ok(Some(match &self.local_host {
-            Some(local_host) => local_host.sandboxes.check_liveness(&holder.owner)?,
-            None => HolderLiveness::Unknown,
-        }))
-    }
-
-    /// Did the holder end without releasing the plan? For a holder that did not register on this host, an expired
-    /// lease counts as ended.
-    pub fn is_abandoned(&self, row: &PlanRow, now: Timestamp) -> Result<bool, LifecycleError> {
-        Ok(match self.holder_liveness(row)? {
-            None | Some(HolderLiveness::Running) => false,
-            Some(HolderLiveness::Ended) => true,
-            Some(HolderLiveness::Unknown) => {
-                let lease = row.lease.as_ref();
-                lease.is_some_and(|lease| lease.expires_at < now)
-            }
-        })
     }
 }
 

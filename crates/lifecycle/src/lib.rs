@@ -23,16 +23,19 @@ mod handle;
 mod id_generator;
 mod judge;
 mod lease_watch;
+mod leases;
 mod local_host;
 mod meter;
 mod operations;
 mod perform;
 mod projects;
 mod reading;
+mod rules;
 mod submit;
 mod work;
 
 pub use batch::NextPhase;
+pub use budget::Budgets;
 pub use call::Call;
 pub use claim::Claim;
 pub use diagnosis::{ClaimObstacle, PlanDiagnosis};
@@ -41,15 +44,17 @@ pub use error::{LifecycleError, RuleProblem};
 pub use events::EventStream;
 pub use execution_context::{ChangesetHandle, ExecutionContext};
 pub use handle::HandleError;
-pub use judge::{RuleCheckConfig, check_rule, default_gates, unmatched_globs};
+pub use judge::{Gates, RuleCheckConfig, check_rule, default_gates, unmatched_globs};
 pub use lease_watch::LeaseWatch;
+pub use leases::Leases;
 pub use local_host::LocalHost;
 pub use operations::{OperationOutcome, UseRequest};
 pub use perform::{
-    CleanupReport, CrashRemnant, EnteredSandbox, LandingOutcome, LandingStep, OpenSandbox,
-    RescuedWork, ResourceChanges, SubmitExceptions, UndoPlan,
+    CleanupReport, CrashRemnant, EnteredSandbox, Landing, LandingOutcome, LandingStep, OpenSandbox,
+    PlanSandboxes, RescuedWork, ResourceChanges, SubmitExceptions, UndoPlan,
 };
-pub use projects::ForceRemoval;
+pub use projects::{ForceRemoval, Projects};
+pub use rules::Rules;
 pub use work::{
     ActorSet, DEFAULT_LEASE, DriveOutcome, DriveProgress, PlanDriver, Worker, WorkerStats,
 };

@@ -40,11 +40,23 @@ impl Lifecycle {
         locations.collect()
     }
 
+    pub(crate) fn locate_resource_named(
+        &self,
+        plan: &Plan,
+        resource: &str,
+    ) -> Result<LocalResource, LifecycleError> {
+        let found = plan.resources.iter().find(|one| one.name == resource);
+        let found = found.ok_or_else(|| LifecycleError::ResourceGone {
+            resource: resource.to_owned(),
+        })?;
+        self.locate_resource(found)
+    }
+
     pub(crate) fn locate_resource(
         &self,
         resource: &PlanResource,
     ) -> Result<LocalResource, LifecycleError> {
-        let project = self.get_project(&resource.project)?;
+        let project = self.projects().get_project(&resource.project)?;
         let local_host = self.local_host()?;
         let registered =
             project

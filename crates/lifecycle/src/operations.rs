@@ -1,35 +1,31 @@
 //! The operations on plans, actions and rules. Each submits one command; names follow the reference.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use plan::action::ActionDefinition;
 use plan::changeset::{ChangesetEntry, Node, TreePath};
 use plan::command::{
-    AddRule, AnswerQuestion, ApplyPlan, ApproveResult, ArchiveAction, AskPerson, CancelPlan,
-    ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply, CreateAction,
-    CreatePlan, ExecutePlan, ExpireQuestion, FailRun, OpenChangeset, PrepareApply, ReclaimLease,
-    RecordChange, RecordRuling, ReleaseLease, RemoveRule, RenewLease, RetryPhase, RevertPlan,
-    ReviseWork, SealChangeset, WaiveRule, WithdrawApply,
+    AnswerQuestion, ApplyPlan, ApproveResult, ArchiveAction, AskPerson, CancelPlan, ClaimPhase,
+    CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply, CreateAction, CreatePlan,
+    ExecutePlan, ExpireQuestion, FailRun, OpenChangeset, PrepareApply, RecordChange, RecordRuling,
+    RetryPhase, RevertPlan, ReviseWork, SealChangeset, WaiveRule, WithdrawApply,
 };
-use plan::command::{ChangesetSelector, LinkedPlan, NewPlan, ReclaimGrounds};
+use plan::command::{ChangesetSelector, LinkedPlan, NewPlan};
 use plan::decision::ReportedDecision;
-use plan::invariant::{Gate, RuleDraft, RuleName, RuleScope};
+use plan::invariant::{Gate, RuleName};
 use plan::judgement::RuleOutcome;
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
-use plan::takeover;
 use plan::{
     Action, ActorDefinition, ChangesetId, Command, CommandReceipt, Epoch, LandingOptions, Phase,
-    Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, Refusal,
-    RepositoryPolicy, Span,
+    Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy,
+    Span,
 };
-use store::{CommitOutcome, PlanRow};
+use store::CommitOutcome;
 
 use crate::judge::{GateSubject, check_rule};
-use crate::{Call, Claim, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, SubmitExceptions};
+use crate::{Call, Claim, Lifecycle, LifecycleError, SubmitExceptions};
 use plan::reads::CommandTarget;
 
 /// The result of an operation on a plan.
@@ -94,29 +90,6 @@ impl Lifecycle {
             .map_err(LifecycleError::into_commit_unknown)
     }
 
-    pub fn add_rule(
-        &self,
-        scope: RuleScope,
-        draft: RuleDraft,
-        call: &Call,
-    ) -> Result<(), LifecycleError> {
-        check_rule(&draft)?;
-        let target = self.target_for_scope(&scope)?;
-        self.submit(AddRule { scope, draft }, &target, call)?;
-        Ok(())
-    }
-
-    pub fn remove_rule(
-        &self,
-        scope: RuleScope,
-        name: RuleName,
-        call: &Call,
-    ) -> Result<(), LifecycleError> {
-        let target = self.target_for_scope(&scope)?;
-        self.submit(RemoveRule { scope, name }, &target, call)?;
-        Ok(())
-    }
-
     /// Creates a plan, with or without an action.
     pub fn use_action(
         &self,
@@ -126,9 +99,11 @@ impl Lifecycle {
         let with_uncommitted = request.with_uncommitted_changes;
         let mut new_plan = self.new_plan(request);
         if with_uncommitted {
-            new_plan.bases = self.snapshot_uncommitted(new_plan.id, &new_plan.projects)?;
+            new_plan.bases = self
+                .sandboxes()
+                .snapshot_uncommitted(new_plan.id, &new_plan.projects)?;
         }
-        new_plan.policy.rules = self.read_uncommitted_rules(&new_plan.projects)?;
+        new_plan.policy.rules = self.gates().read_uncommitted_rules(&new_plan.projects)?;
         let command = CreatePlan(new_plan);
         let committed = self.submit(command, &CommandTarget::default(), call)?;
         self.read_outcome(committed)
@@ -142,9 +117,9 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
-        self.check_plan_reachable(plan_id)?;
+        self.sandboxes().check_plan_reachable(plan_id)?;
         let owner = owner.to_owned();
-        let committed = self.submit_judged(
+        let committed = self.gates().submit_judged(
             plan_id,
             Gate::Strategize,
             &GateSubject::Plan,
@@ -177,8 +152,13 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let command = |judgement| ExecutePlan { judgement };
-        let committed =
-            self.submit_judged(plan_id, Gate::Execute, &GateSubject::Plan, call, command)?;
+        let committed = self.gates().submit_judged(
+            plan_id,
+            Gate::Execute,
+            &GateSubject::Plan,
+            call,
+            command,
+        )?;
         self.read_outcome(committed)
     }
 
@@ -255,19 +235,22 @@ impl Lifecycle {
         exceptions: SubmitExceptions,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        let (result, captured) = self.capture_if_held(plan_id, epoch, result, exceptions)?;
+        let (result, captured) = self
+            .sandboxes()
+            .capture_if_held(plan_id, epoch, result, exceptions)?;
         let gate_subject = GateSubject::Result(&result);
         // The rule checks may take longer than the lease.
         let committed = self.run_with_lease_renewal(plan_id, epoch, call, || {
-            self.submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
-                CompleteExecute {
-                    epoch,
-                    result: result.clone(),
-                    captured: captured.clone(),
-                    allow_empty: exceptions.empty_result,
-                    judgement,
-                }
-            })
+            self.gates()
+                .submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
+                    CompleteExecute {
+                        epoch,
+                        result: result.clone(),
+                        captured: captured.clone(),
+                        allow_empty: exceptions.empty_result,
+                        judgement,
+                    }
+                })
         })?;
         self.read_outcome(committed)
     }
@@ -290,9 +273,9 @@ impl Lifecycle {
         single_use: bool,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.check_can_land(plan_id, options)?;
+        self.landing().check_can_land(plan_id, options)?;
         let row = self.get_plan(plan_id)?;
-        let targets = self.read_targets(&row.plan, Gate::Apply)?;
+        let targets = self.gates().read_targets(&row.plan, Gate::Apply)?;
         let approve = ApproveResult {
             options: options.clone(),
             targets,
@@ -312,7 +295,7 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         let row = self.get_plan(plan_id)?;
         let gate = next_gate(&row.plan);
-        let targets = self.read_targets(&row.plan, gate)?;
+        let targets = self.gates().read_targets(&row.plan, gate)?;
         let gate_subject = match &row.plan.result {
             Some(result) if gate == Gate::Apply => GateSubject::Result(result),
             Some(_) | None => GateSubject::Plan,
@@ -334,7 +317,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let command = |judgement| ApplyPlan { judgement };
-        let committed = self.submit_judged(
+        let committed = self.gates().submit_judged(
             plan_id,
             Gate::Apply,
             &GateSubject::StoredResult,
@@ -363,15 +346,16 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         let row = self.get_plan(plan_id)?;
-        let gate_subject = self.read_merged_trees(&row.plan, moves)?;
+        let gate_subject = self.gates().read_merged_trees(&row.plan, moves)?;
         let committed =
-            self.submit_judged(plan_id, Gate::Apply, &gate_subject, call, |judgement| {
-                PrepareApply {
-                    epoch,
-                    moves: moves.to_vec(),
-                    judgement,
-                }
-            })?;
+            self.gates()
+                .submit_judged(plan_id, Gate::Apply, &gate_subject, call, |judgement| {
+                    PrepareApply {
+                        epoch,
+                        moves: moves.to_vec(),
+                        judgement,
+                    }
+                })?;
         self.read_outcome(committed)
     }
 
@@ -427,130 +411,6 @@ impl Lifecycle {
             },
             call,
         )
-    }
-
-    /// Extends a lease.
-    pub fn renew_lease(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        lease: Span,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, RenewLease { epoch, lease }, call)
-    }
-
-    /// Ends a lease. The phase is queued again.
-    pub fn release_lease(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, ReleaseLease { epoch }, call)
-    }
-
-    /// Reclaims a lease that expired, or whose process on this host ended. A process that still runs on this host
-    /// keeps its lease, whatever the clock says.
-    pub fn reclaim_lease(
-        &self,
-        plan_id: PlanId,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        if self.local_host.is_some() {
-            return self.reclaim_from_dead_holder(plan_id, call);
-        }
-        let grounds = ReclaimGrounds::Expired;
-        self.submit_for_plan(plan_id, ReclaimLease { grounds }, call)
-    }
-
-    /// Reclaims the lease of a dead holder: it registered on this host and its process ended, or it did not
-    /// register here and its lease expired.
-    pub fn reclaim_from_dead_holder(
-        &self,
-        plan_id: PlanId,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.take_over_lease(plan_id, &mut LeaseWatch::new(DEFAULT_LEASE), call)
-    }
-
-    /// Like [`Self::reclaim_from_dead_holder`]. Also reclaims from a running process that is suspended or hangs: the
-    /// watch has seen it renew nothing for the length of a lease.
-    pub fn take_over_lease(
-        &self,
-        plan_id: PlanId,
-        watch: &mut LeaseWatch,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
-        self.take_over_lease_in_row(&row, watch, call)
-    }
-
-    pub(crate) fn take_over_lease_in_row(
-        &self,
-        row: &PlanRow,
-        watch: &mut LeaseWatch,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let liveness = self.holder_liveness(row)?;
-        let grounds = match (liveness, &row.lease) {
-            (Some(liveness), Some(lease)) => {
-                let unrenewed_for = watch.unrenewed_for(lease, Instant::now());
-                let grounds = takeover::find_reclaim_grounds(
-                    liveness,
-                    lease,
-                    unrenewed_for,
-                    watch.lease_length(),
-                );
-                grounds.ok_or_else(|| held_refusal(row))?
-            }
-            // Whether the plan is held at all is decided in the transaction.
-            (Some(_) | None, _) => ReclaimGrounds::Expired,
-        };
-        self.submit_for_plan(row.plan.id, ReclaimLease { grounds }, call)
-    }
-
-    /// Reclaims the caller's own lease, which no thread of the caller works under any more.
-    pub(crate) fn reclaim_own_lease(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let grounds = ReclaimGrounds::OwnerDead(epoch);
-        self.submit_for_plan(plan_id, ReclaimLease { grounds }, call)
-    }
-
-    /// Reclaims up to `limit` expired leases, except those of processes that run on this host. Skips leases that
-    /// others reclaim or renew in the meantime.
-    pub fn reclaim_expired_leases(
-        &self,
-        limit: usize,
-        call: &Call,
-    ) -> Result<Vec<Plan>, LifecycleError> {
-        self.reclaim_expired_except(&BTreeSet::new(), limit, call)
-    }
-
-    /// Like [`Self::reclaim_expired_leases`], but skips the caller's own active plans, whose leases it renews itself.
-    pub(crate) fn reclaim_expired_except(
-        &self,
-        active_plans: &BTreeSet<PlanId>,
-        limit: usize,
-        call: &Call,
-    ) -> Result<Vec<Plan>, LifecycleError> {
-        let mut reclaimed = Vec::new();
-        let expired = self.store.list_expired_leases(limit)?;
-        for plan_id in expired
-            .into_iter()
-            .filter(|plan| !active_plans.contains(plan))
-        {
-            match self.reclaim_lease(plan_id, &call.follow_up()) {
-                Ok(done) => reclaimed.push(done.plan),
-                Err(LifecycleError::Refused(refusal)) if is_takeover_needless(&refusal) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(reclaimed)
     }
 
     /// Ends the lease with a failure.
@@ -626,7 +486,8 @@ impl Lifecycle {
         limits: Option<PlanLimits>,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.check_resource_paths(&self.get_plan(plan_id)?.plan)?;
+        self.sandboxes()
+            .check_resource_paths(&self.get_plan(plan_id)?.plan)?;
         self.submit_for_plan(plan_id, RetryPhase { fresh, limits }, call)
     }
 
@@ -638,7 +499,8 @@ impl Lifecycle {
         dropped_paths: Vec<TreePath>,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.check_resource_paths(&self.get_plan(plan_id)?.plan)?;
+        self.sandboxes()
+            .check_resource_paths(&self.get_plan(plan_id)?.plan)?;
         self.submit_for_plan(
             plan_id,
             ReviseWork {
@@ -677,7 +539,7 @@ impl Lifecycle {
         let waive = WaiveRule {
             rule,
             reason: reason.to_owned(),
-            targets: self.read_targets(&row.plan, next_gate(&row.plan))?,
+            targets: self.gates().read_targets(&row.plan, next_gate(&row.plan))?,
         };
         let committed = self.submit(waive, &CommandTarget::for_plan(&row.plan), call)?;
         self.read_outcome(committed)
@@ -694,7 +556,7 @@ impl Lifecycle {
         let done = self.submit_for_plan(plan_id, CancelPlan { reason }, call)?;
         if done.plan.policy.clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some() {
             // Best effort: `sandbox clean` removes what remains.
-            let _ = self.clean_sandboxes(&done.plan);
+            let _ = self.sandboxes().clean_sandboxes(&done.plan);
         }
         Ok(done)
     }
@@ -727,7 +589,7 @@ impl Lifecycle {
         lease: Span,
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
-        self.check_plan_reachable(plan_id)?;
+        self.sandboxes().check_plan_reachable(plan_id)?;
         let command = ClaimPhase {
             phase,
             owner: owner.to_owned(),
@@ -779,18 +641,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
         let claim = Claim::new(self.clone(), self.read_outcome(committed)?, call);
-        self.prepare_sandboxes(claim, call)
-    }
-
-    fn target_for_scope(&self, scope: &RuleScope) -> Result<CommandTarget, LifecycleError> {
-        match scope {
-            RuleScope::Global
-            | RuleScope::Project(_)
-            | RuleScope::Repository(_)
-            | RuleScope::WorkingTree(_)
-            | RuleScope::Action(_) => Ok(CommandTarget::default()),
-            RuleScope::Plan(id) => self.read_command_target(*id),
-        }
+        self.sandboxes().prepare_sandboxes(claim, call)
     }
 }
 
@@ -799,27 +650,6 @@ fn plan_target(plan_id: PlanId) -> CommandTarget {
         plan_id: Some(plan_id),
         ..CommandTarget::default()
     }
-}
-
-/// The refusal for a plan whose holder is alive.
-fn held_refusal(row: &PlanRow) -> LifecycleError {
-    let lease = row.lease.as_ref();
-    let refusal = row.plan.stage.holder().map(|holder| Refusal::Held {
-        holder: holder.clone(),
-        expires_at: lease.map(|lease| lease.expires_at),
-    });
-    LifecycleError::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id)))
-}
-
-/// Does this refusal mean that no takeover is needed, because another holder or caller has handled the plan?
-pub(crate) fn is_takeover_needless(refusal: &Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::Held { .. }
-            | Refusal::LeaseRuns { .. }
-            | Refusal::WrongState { .. }
-            | Refusal::Final { .. }
-    )
 }
 
 /// The gate before the plan's next step. Until its strategy is complete, that is the strategize gate.

@@ -14,7 +14,19 @@ use plan::reads::CommandTarget;
 
 pub use plan::decide::ForceRemoval;
 
+/// Operations on projects.
+#[derive(Clone, Copy)]
+pub struct Projects<'a> {
+    lifecycle: &'a Lifecycle,
+}
+
 impl Lifecycle {
+    pub fn projects(&self) -> Projects<'_> {
+        Projects { lifecycle: self }
+    }
+}
+
+impl Projects<'_> {
     /// Creates a project. Succeeds without effect if an identical one exists.
     pub fn create_project(
         &self,
@@ -105,12 +117,14 @@ impl Lifecycle {
             name: name.clone(),
             force: force == ForceRemoval::Yes,
         };
-        self.submit(delete, &CommandTarget::default(), call)?;
+        self.lifecycle
+            .submit(delete, &CommandTarget::default(), call)?;
         Ok(())
     }
 
     pub fn get_project(&self, name: &QualifiedName) -> Result<Project, LifecycleError> {
         Ok(self
+            .lifecycle
             .store
             .read_project(name)?
             .ok_or_else(|| Refusal::NoSuchProject(name.clone()))?)
@@ -122,7 +136,7 @@ impl Lifecycle {
         after: Option<&QualifiedName>,
         limit: usize,
     ) -> Result<Vec<Project>, LifecycleError> {
-        Ok(self.store.list_projects(after, limit)?)
+        Ok(self.lifecycle.store.list_projects(after, limit)?)
     }
 
     fn change_project(
@@ -131,7 +145,8 @@ impl Lifecycle {
         command: impl Into<Command>,
         call: &Call,
     ) -> Result<Project, LifecycleError> {
-        self.submit(command, &CommandTarget::default(), call)?;
+        self.lifecycle
+            .submit(command, &CommandTarget::default(), call)?;
         self.get_project(name)
             .map_err(LifecycleError::into_commit_unknown)
     }

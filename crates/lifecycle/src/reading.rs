@@ -2,14 +2,12 @@
 
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::decision::DecisionNode;
-use plan::invariant::RuleBook;
 use plan::{
     Action, Event, Phase, Plan, PlanId, PlanVersion, QualifiedName, RecordedEvent, Refusal, Span,
     evolve,
 };
 use store::{DuePlan, PlanFilter, PlanRow};
 
-use crate::operations::next_gate;
 use crate::{Call, Claim, Lifecycle, LifecycleError};
 
 const EVENT_PAGE_SIZE: usize = 500;
@@ -47,23 +45,6 @@ impl Lifecycle {
         limit: usize,
     ) -> Result<Vec<Action>, LifecycleError> {
         Ok(self.store.list_actions(after, limit)?)
-    }
-
-    /// Returns the stored rules of all scopes.
-    pub fn list_rules(&self) -> Result<RuleBook, LifecycleError> {
-        Ok(self.store.read_rules(&[])?)
-    }
-
-    /// Returns the stored rules of the scopes that apply to a plan.
-    pub fn rules_for_plan(&self, plan: &Plan) -> Result<RuleBook, LifecycleError> {
-        Ok(self.store.read_rules(&plan.rule_scopes())?)
-    }
-
-    /// Returns all rules that apply to a plan, including those in `planwright.yaml` of its targets.
-    pub fn effective_rules(&self, plan_id: PlanId) -> Result<RuleBook, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
-        let targets = self.read_targets(&plan, next_gate(&plan))?;
-        Ok(self.rules_for_plan(&plan)?.with_plan_rules(&plan, &targets))
     }
 
     pub fn list_changesets(

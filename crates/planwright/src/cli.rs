@@ -208,6 +208,7 @@ impl App {
         let lifecycle = self.lifecycle()?;
         let host = &lifecycle.local_host()?.host;
         let found = lifecycle
+            .projects()
             .list_projects(None, MAX_PROJECTS)?
             .into_iter()
             .filter(|project| {
@@ -225,7 +226,7 @@ impl App {
         Ok(PlanView::new(
             &lifecycle.get_plan(plan_id)?,
             &lifecycle.list_changesets(plan_id)?,
-            &lifecycle.read_ledger(plan_id)?,
+            &lifecycle.budgets().read_ledger(plan_id)?,
         ))
     }
 
@@ -295,7 +296,9 @@ impl App {
             return Ok(false);
         }
         let lifecycle = self.lifecycle()?;
-        Ok(lifecycle.is_abandoned(row, lifecycle.store().now()?)?)
+        Ok(lifecycle
+            .leases()
+            .is_abandoned(row, lifecycle.store().now()?)?)
     }
 
     /// A short status word for a plan, and its style.
@@ -312,7 +315,10 @@ impl App {
     /// The command that raises an exhausted limit by its own amount. A global limit takes precedence.
     fn raise_limit_command(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
         let lifecycle = self.lifecycle()?;
-        let (ledger, budget) = (lifecycle.read_ledger(plan.id)?, lifecycle.budget());
+        let (ledger, budget) = (
+            lifecycle.budgets().read_ledger(plan.id)?,
+            lifecycle.budget(),
+        );
         let mut command = format!("planwright retry {handle}");
         for unit in BudgetUnit::ALL {
             let spent = ledger.plan.settled.in_unit(unit);

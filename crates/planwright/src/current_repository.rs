@@ -36,7 +36,10 @@ pub fn find_project(app: &App, here: &GitLocation) -> Result<Option<QualifiedNam
         }
         ResourcePlace::Dir { .. } => false,
     };
-    let found = lifecycle.list_projects(None, MAX_PROJECTS)?.into_iter();
+    let found = lifecycle
+        .projects()
+        .list_projects(None, MAX_PROJECTS)?
+        .into_iter();
     let mut found = found.filter(|project| project.resources.iter().all(is_here));
     Ok(found.next().map(|project| project.name))
 }
@@ -65,14 +68,16 @@ pub fn register_project(app: &App, here: &GitLocation) -> Result<QualifiedName, 
         let Ok(name) = candidate.parse::<QualifiedName>() else {
             continue;
         };
-        let is_free = match lifecycle.get_project(&name) {
+        let is_free = match lifecycle.projects().get_project(&name) {
             // Creating an equal project again is idempotent.
             Ok(project) => project.resources == [resource.clone()],
             Err(lifecycle::LifecycleError::Refused(plan::Refusal::NoSuchProject(_))) => true,
             Err(error) => return Err(error.into()),
         };
         if is_free {
-            lifecycle.create_project(&name, vec![resource], &app.new_call())?;
+            lifecycle
+                .projects()
+                .create_project(&name, vec![resource], &app.new_call())?;
             return Ok(name);
         }
     }

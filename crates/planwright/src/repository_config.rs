@@ -73,7 +73,10 @@ pub fn read_for_projects(
         return Ok(RepositoryConfig::default());
     }
     // Resources on another host cannot be read here, and creating the plan reports any other error.
-    let resources = app.lifecycle()?.locate_project_resources(projects);
+    let resources = app
+        .lifecycle()?
+        .sandboxes()
+        .locate_project_resources(projects);
     let roots = resources.unwrap_or_default().into_iter().map(|resource| {
         let root = resource.location.path().to_owned();
         (resource.name, root)

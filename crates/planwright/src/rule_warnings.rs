@@ -76,7 +76,10 @@ fn list_project_paths(
     };
     let sandboxes = &lifecycle.local_host()?.sandboxes;
     let mut paths = Vec::new();
-    for location in lifecycle.locate_project_resources(std::slice::from_ref(project))? {
+    for location in lifecycle
+        .sandboxes()
+        .locate_project_resources(std::slice::from_ref(project))?
+    {
         if let ResourceLocation::Git { .. } = &location.location {
             let tip = sandboxes
                 .read_tip(&location)

@@ -139,7 +139,10 @@ impl GateClient<'_> {
             match (removed.map(|rule| rule.draft.name.clone()), self.by_library) {
                 (Some(name), true) => {
                     let call = self.new_call(true);
-                    let answer = self.lifecycle.remove_rule(scope.clone(), name, &call);
+                    let answer = self
+                        .lifecycle
+                        .rules()
+                        .remove_rule(scope.clone(), name, &call);
                     self.accept_answer(answer).map(drop)
                 }
                 (Some(name), false) => {
@@ -158,7 +161,7 @@ impl GateClient<'_> {
 
     fn add_rule(&mut self, scope: &RuleScope, draft: RuleDraft) -> anyhow::Result<()> {
         let call = self.new_call(true);
-        let answer = self.lifecycle.add_rule(scope.clone(), draft, &call);
+        let answer = self.lifecycle.rules().add_rule(scope.clone(), draft, &call);
         self.accept_answer(answer).map(drop)
     }
 

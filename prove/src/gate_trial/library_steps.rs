@@ -113,7 +113,7 @@ impl GateClient<'_> {
                 self.accept_answer(retried).map(drop)
             }
             PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
-                let taken = self.lifecycle.reclaim_lease(id, &call);
+                let taken = self.lifecycle.leases().reclaim_lease(id, &call);
                 self.accept_answer(taken).map(drop)
             }
         }
@@ -203,9 +203,10 @@ impl GateClient<'_> {
     fn spend_budget(&mut self, claim: &Claim) -> anyhow::Result<bool> {
         let (plan_id, epoch) = (claim.plan().id, claim.epoch());
         let call = self.new_call(false);
-        let answer = self
-            .lifecycle
-            .reserve_budget(plan_id, epoch, MeteringLevel::Cost, &call);
+        let answer =
+            self.lifecycle
+                .budgets()
+                .reserve_budget(plan_id, epoch, MeteringLevel::Cost, &call);
         if let Err(LifecycleError::Refused(Refusal::OverBudget(shortfall))) = &answer {
             let call = self.new_call(false);
             let ended = match shortfall.is_spent() {
@@ -220,7 +221,7 @@ impl GateClient<'_> {
                     )
                 }
                 // Other runs have reserved it and may return some.
-                false => self.lifecycle.release_lease(plan_id, epoch, &call),
+                false => self.lifecycle.leases().release_lease(plan_id, epoch, &call),
             };
             return self.accept_answer(ended).map(|_| false);
         }
@@ -247,7 +248,10 @@ impl GateClient<'_> {
         // Usage that is settled twice must be charged once.
         for _ in 0..self.random.u8(1..=2) {
             let call = self.new_call(false);
-            let settled = self.lifecycle.settle_usage(plan_id, epoch, used, &call);
+            let settled = self
+                .lifecycle
+                .budgets()
+                .settle_usage(plan_id, epoch, used, &call);
             if self.accept_answer(settled)?.is_none() {
                 return Ok(false);
             }

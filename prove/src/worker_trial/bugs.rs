@@ -68,7 +68,10 @@ fn reclaim_valid_lease(env: &TrialEnv) -> anyhow::Result<()> {
     };
     let store = HookedStore::new(Arc::clone(&env.store), ExpiredLeaseHooks);
     let lifecycle = Lifecycle::on(Arc::new(store));
-    match lifecycle.reclaim_lease(plan.id, &Call::by(Caller::Worker("greedy".to_owned()))) {
+    match lifecycle
+        .leases()
+        .reclaim_lease(plan.id, &Call::by(Caller::Worker("greedy".to_owned())))
+    {
         // Refused if the holder completed the phase meanwhile.
         Ok(_) | Err(LifecycleError::Refused(_)) => Ok(()),
         Err(error) => Err(error.into()),

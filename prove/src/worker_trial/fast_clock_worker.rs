@@ -49,7 +49,7 @@ impl FastClockWorker {
             return Ok(());
         };
         let call = Call::by(Caller::Worker("fast-clock".to_owned()));
-        match engine.reclaim_expired_leases(MAX_LEASES, &call) {
+        match engine.leases().reclaim_expired_leases(MAX_LEASES, &call) {
             Ok(_) | Err(LifecycleError::Refused(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -50,6 +50,7 @@ fn a_change_recorded_after_the_judgement_is_judged_too() {
         non_overridable: false,
     };
     lifecycle
+        .rules()
         .add_rule(RuleScope::Plan(plan_id), draft, &call)
         .unwrap();
     let lease = Span::from_seconds(60);

@@ -270,7 +270,7 @@ impl GateEvaluation<'_> {
         let plan = &self.snapshot.row.plan;
         let metering = actors::metering(actor);
         loop {
-            match self.lifecycle.preview_grant(plan, metering)? {
+            match self.lifecycle.budgets().preview_grant(plan, metering)? {
                 Ok(grant) => return Ok(Some(grant)),
                 Err(shortfall) if shortfall.is_spent() => return Ok(None),
                 Err(_) if self.stop.wait_for_request(BUDGET_POLL_INTERVAL) => {
@@ -295,9 +295,13 @@ impl GateEvaluation<'_> {
         let mut delays = RETRY_DELAYS.into_iter();
         loop {
             let verdict = verdict.cloned();
-            let stored =
-                self.lifecycle
-                    .submit_evidence(plan, self.subject_digest, verdict, used, &call);
+            let stored = self.lifecycle.gates().submit_evidence(
+                plan,
+                self.subject_digest,
+                verdict,
+                used,
+                &call,
+            );
             match (stored, delays.next()) {
                 (Err(error), Some(delay)) if error.is_store_unavailable() => {
                     std::thread::sleep(delay);

@@ -59,7 +59,19 @@ struct GateEvaluation<'a> {
     stop: Stop,
 }
 
+/// Checks rules at the gates between phases.
+#[derive(Clone, Copy)]
+pub struct Gates<'a> {
+    lifecycle: &'a Lifecycle,
+}
+
 impl Lifecycle {
+    pub fn gates(&self) -> Gates<'_> {
+        Gates { lifecycle: self }
+    }
+}
+
+impl Gates<'_> {
     /// Judges a plan at a gate and submits the command with the judgement. Retries if the plan or the rules
     /// changed in between.
     pub(crate) fn submit_judged<C: Into<Command>>(
@@ -73,6 +85,7 @@ impl Lifecycle {
         let mut attempts = 0;
         loop {
             let snapshot = self
+                .lifecycle
                 .store
                 .read_snapshot(plan_id)?
                 .ok_or(Refusal::NoSuchPlan(plan_id))?;
@@ -80,7 +93,7 @@ impl Lifecycle {
             let judgement =
                 self.judge_gate(&snapshot, gate, gate_subject, CheckDepth::RunChecks, &stop)?;
             attempts += 1;
-            match self.submit(
+            match self.lifecycle.submit(
                 command(judgement),
                 &CommandTarget::for_plan(&snapshot.row.plan),
                 call,
@@ -121,7 +134,7 @@ impl Lifecycle {
         let rules = rules.effective_rules_at(gate.judged_gates());
         let gate_subject = gate_subject.resolve_result(plan);
         let evaluation = GateEvaluation {
-            lifecycle: self,
+            lifecycle: self.lifecycle,
             snapshot,
             gate,
             subject_digest: gate_subject.compute_digest(plan, gate),
@@ -167,7 +180,8 @@ impl Lifecycle {
             verdicts: verdict.into_iter().collect(),
             ..GateJudgement::default()
         };
-        self.submit_for_plan(plan.id, KeepEvidence { judgement, used }, call)
+        self.lifecycle
+            .submit_for_plan(plan.id, KeepEvidence { judgement, used }, call)
             .map(drop)
     }
 }

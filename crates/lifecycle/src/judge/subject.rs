@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::GateEvaluation;
 use crate::perform::parse_object_id;
-use crate::{Lifecycle, LifecycleError};
+use crate::{Gates, LifecycleError};
 
 /// What the rules of a gate check.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ impl<'a> GateSubject<'a> {
     }
 }
 
-impl Lifecycle {
+impl Gates<'_> {
     /// Reads the trees that these moves would give the targets.
     pub(crate) fn read_merged_trees<'a>(
         &self,
@@ -123,9 +123,9 @@ impl Lifecycle {
         moves: &'a [RefMove],
     ) -> Result<GateSubject<'a>, LifecycleError> {
         let mut trees = Vec::new();
-        if let Some(local_host) = &self.local_host {
+        if let Some(local_host) = &self.lifecycle.local_host {
             for step in moves {
-                let location = self.locate_resource_named(plan, &step.resource)?;
+                let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
                 let sandbox_key = SandboxKey {
                     plan_id: plan.id,
                     resource: &location,

@@ -13,11 +13,11 @@ use sandbox::{LocalResource, ObjectId, ResourceLocation};
 
 use super::check_rule;
 use crate::perform::parse_object_id;
-use crate::{Lifecycle, LifecycleError};
+use crate::{Gates, LifecycleError};
 
 const BRANCH_PREFIX: &str = "refs/heads/";
 
-impl Lifecycle {
+impl Gates<'_> {
     /// Reads the current targets. Returns none without a local host, which cannot land anyway.
     pub(crate) fn read_targets(
         &self,
@@ -25,11 +25,12 @@ impl Lifecycle {
         gate: Gate,
     ) -> Result<PlanTargets, LifecycleError> {
         let mut targets = PlanTargets::default();
-        if self.local_host.is_none() {
+        if self.lifecycle.local_host.is_none() {
             return Ok(targets);
         }
         for resource in &plan.resources {
             let target = self
+                .lifecycle
                 .locate_resource(resource)
                 .and_then(|location| self.read_target(&location));
             match target {
@@ -56,11 +57,11 @@ impl Lifecycle {
         moves: &[RefMove],
     ) -> Result<PlanTargets, LifecycleError> {
         let mut targets = PlanTargets::default();
-        if self.local_host.is_none() {
+        if self.lifecycle.local_host.is_none() {
             return Ok(targets);
         }
         for step in moves {
-            let location = self.locate_resource_named(plan, &step.resource)?;
+            let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
             let (tip, rules) = match &location.location {
                 // An uncommitted landing merges with a snapshot of the working tree, whose rules are not
                 // committed. The rules of the target branch apply.
@@ -82,7 +83,7 @@ impl Lifecycle {
         &self,
         location: &LocalResource,
     ) -> Result<(Option<ResourceCommit>, Vec<Rule>), LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         match &location.location {
             ResourceLocation::Git { .. } => {
                 let tip = sandboxes.read_tip(location)?;
@@ -111,10 +112,11 @@ impl Lifecycle {
         location: &LocalResource,
         commit: Option<&ObjectId>,
     ) -> Result<Vec<Rule>, LifecycleError> {
-        let text =
-            self.local_host()?
-                .sandboxes
-                .read_file_at(location, commit, REPOSITORY_CONFIG_FILE)?;
+        let text = self.lifecycle.local_host()?.sandboxes.read_file_at(
+            location,
+            commit,
+            REPOSITORY_CONFIG_FILE,
+        )?;
         let at_commit = commit.map(|commit| format!(" at {}", &commit.as_str()[..10]));
         let drafts = self.parse_rule_drafts(location, text, &at_commit.unwrap_or_default())?;
         let scope = RuleScope::Repository(location.name.clone());
@@ -130,18 +132,22 @@ impl Lifecycle {
         &self,
         projects: &[QualifiedName],
     ) -> Result<Vec<WorkingTreeRules>, LifecycleError> {
-        if projects.is_empty() || self.local_host.is_none() {
+        if projects.is_empty() || self.lifecycle.local_host.is_none() {
             return Ok(Vec::new());
         }
         // On another host, its own file applies. Other errors are reported by the use itself.
-        let locations = self.locate_project_resources(projects).unwrap_or_default();
+        let locations = self
+            .lifecycle
+            .sandboxes()
+            .locate_project_resources(projects)
+            .unwrap_or_default();
         let mut frozen = Vec::new();
         for location in &locations {
             let ResourceLocation::Git { .. } = &location.location else {
                 // The file of a directory is read at each gate.
                 continue;
             };
-            let sandboxes = &self.local_host()?.sandboxes;
+            let sandboxes = &self.lifecycle.local_host()?.sandboxes;
             let text = sandboxes.read_working_tree_file(location, REPOSITORY_CONFIG_FILE)?;
             let mut rules = self.parse_rule_drafts(location, text, "")?;
             if rules.is_empty() {
@@ -169,7 +175,7 @@ impl Lifecycle {
         text: Option<Vec<u8>>,
         at_commit: &str,
     ) -> Result<Vec<RuleDraft>, LifecycleError> {
-        let (Some(read), Some(text)) = (self.rule_checks.read_rules, text) else {
+        let (Some(read), Some(text)) = (self.lifecycle.rule_checks.read_rules, text) else {
             return Ok(Vec::new());
         };
         let problem = |why: String| {

@@ -10,7 +10,7 @@ use plan::{Epoch, Phase, Plan, PlanId};
 use sandbox::{IgnoredFiles, SandboxError, SandboxKey};
 
 use super::enter::parse_object_id;
-use crate::{Lifecycle, LifecycleError};
+use crate::{LifecycleError, PlanSandboxes};
 
 /// Problems in a result that a person accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct SubmitExceptions {
     pub conflict_markers: bool,
 }
 
-impl Lifecycle {
+impl PlanSandboxes<'_> {
     /// Captures the sandboxes if this holder is executing in any, and adds their trees to the result.
     pub(crate) fn capture_if_held(
         &self,
@@ -31,10 +31,10 @@ impl Lifecycle {
         exceptions: SubmitExceptions,
     ) -> Result<(ResultContent, Vec<CapturedNodeChanges>), LifecycleError> {
         let uncaptured = || (result.clone(), Vec::new());
-        if self.local_host.is_none() {
+        if self.lifecycle.local_host.is_none() {
             return Ok(uncaptured());
         }
-        let plan = self.get_plan(plan_id)?.plan;
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
         // If the caller may not submit a result, the decision refuses it.
         let is_executing = plan.phase() == Phase::Execute && plan.is_held_by(epoch);
         if !is_executing || plan.resources.is_empty() {
@@ -50,10 +50,10 @@ impl Lifecycle {
         result: &ResultContent,
         exceptions: SubmitExceptions,
     ) -> Result<(ResultContent, Vec<CapturedNodeChanges>), LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut trees = Vec::new();
         let mut captured = Vec::new();
-        let locations = self.locate_resources(plan)?;
+        let locations = self.lifecycle.locate_resources(plan)?;
         for (location, resource) in locations.iter().zip(&plan.resources) {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
@@ -87,7 +87,7 @@ impl Lifecycle {
                     .any(sandbox::CapturedChange::touches_config_file),
             });
             captured.push(CapturedNodeChanges {
-                changeset: self.ids.new_changeset_id(),
+                changeset: self.lifecycle.ids.new_changeset_id(),
                 node,
                 entries: capture
                     .changes

@@ -8,7 +8,7 @@ use sandbox::{ArchivedFiles, NestedRepositories, RescueRef, SandboxKey, SandboxO
 
 use super::EnteredSandbox;
 use super::enter::{parse_object_id, result_tree};
-use crate::{Claim, Lifecycle, LifecycleError};
+use crate::{Claim, LifecycleError, PlanSandboxes};
 
 /// Work that did not land, kept under a rescue ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +37,14 @@ pub struct OpenSandbox {
     pub opened: SandboxOpening,
 }
 
-impl Lifecycle {
+impl PlanSandboxes<'_> {
     /// Removes the sandboxes of an ended plan, after saving unlanded work under rescue refs. Keeps them if
     /// they are in use or the plan can continue.
     pub fn clean_sandboxes(&self, plan: &Plan) -> Result<CleanupReport, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut report = CleanupReport::default();
         let landed = matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
-        for location in self.locate_resources(plan)? {
+        for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -67,7 +67,7 @@ impl Lifecycle {
                 leftover,
             }));
         }
-        let locations = self.locate_resources(plan)?;
+        let locations = self.lifecycle.locate_resources(plan)?;
         let release_pins = || {
             for location in locations.iter().filter(|_| plan.stage.is_final()) {
                 let sandbox_key = SandboxKey {
@@ -87,10 +87,10 @@ impl Lifecycle {
         &self,
         plan_id: PlanId,
     ) -> Result<Vec<EnteredSandbox>, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
-        let sandboxes = &self.local_host()?.sandboxes;
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut restored = Vec::new();
-        for location in self.locate_resources(&plan)? {
+        for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -107,10 +107,10 @@ impl Lifecycle {
 
     /// Lists the rescued branches, tags and stashes that agents created.
     pub fn list_agent_refs(&self, plan_id: PlanId) -> Result<Vec<RescuedWork>, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
-        let sandboxes = &self.local_host()?.sandboxes;
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for location in self.locate_resources(&plan)? {
+        for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -126,10 +126,10 @@ impl Lifecycle {
 
     /// Lists the existing sandboxes of a plan.
     pub fn list_sandboxes(&self, plan_id: PlanId) -> Result<Vec<EnteredSandbox>, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
-        let sandboxes = &self.local_host()?.sandboxes;
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for location in self.locate_resources(&plan)? {
+        for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -149,11 +149,12 @@ impl Lifecycle {
     /// Opens the sandboxes of a plan for a person, so that git commands there execute nothing that an agent wrote.
     /// Sandboxes of a held plan are left as they are.
     pub fn open_sandboxes(&self, plan_id: PlanId) -> Result<Vec<OpenSandbox>, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
         let is_held = plan.stage.holder().is_some();
         self.open_each_sandbox(&plan, |sandbox_key| match is_held {
             true => Ok(Some(SandboxOpening::InUse)),
             false => Ok(self
+                .lifecycle
                 .local_host()?
                 .sandboxes
                 .open_for_person(sandbox_key, None)?),
@@ -163,7 +164,7 @@ impl Lifecycle {
     /// Like [`Self::open_sandboxes`], for the person who holds the plan.
     pub fn open_held_sandboxes(&self, claim: &Claim) -> Result<Vec<OpenSandbox>, LifecycleError> {
         self.open_each_sandbox(claim.plan(), |sandbox_key| {
-            let sandboxes = &self.local_host()?.sandboxes;
+            let sandboxes = &self.lifecycle.local_host()?.sandboxes;
             Ok(sandboxes.open_for_person(sandbox_key, Some(claim.epoch()))?)
         })
     }
@@ -173,9 +174,9 @@ impl Lifecycle {
         plan: &Plan,
         open: impl Fn(&SandboxKey<'_>) -> Result<Option<SandboxOpening>, LifecycleError>,
     ) -> Result<Vec<OpenSandbox>, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for location in self.locate_resources(plan)? {
+        for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -199,7 +200,7 @@ impl Lifecycle {
 
     /// Lists the plans with sandboxes on this host.
     pub fn plans_with_sandboxes(&self) -> Result<Vec<PlanId>, LifecycleError> {
-        let found = self.local_host()?.sandboxes.list_plan_dirs()?;
+        let found = self.lifecycle.local_host()?.sandboxes.list_plan_dirs()?;
         Ok(found.into_iter().map(|state| state.plan_id).collect())
     }
 }

@@ -6,7 +6,7 @@ use plan::{Phase, Plan, PlanId, PlanStage, Span, Timestamp};
 use store::{PlanFilter, PlanRow};
 
 use super::LandingOutcome;
-use crate::{Call, Lifecycle, LifecycleError};
+use crate::{Call, LifecycleError, PlanSandboxes};
 
 /// How many plans per state are searched for unfinished landings.
 const MAX_PLANS: usize = 1000;
@@ -20,11 +20,11 @@ pub enum CrashRemnant {
     LeftoverSandboxes(PlanId),
 }
 
-impl Lifecycle {
+impl PlanSandboxes<'_> {
     /// Finds remnants of crashes on this host. Changes nothing.
     pub fn find_crash_remnants(&self) -> Result<Vec<CrashRemnant>, LifecycleError> {
-        self.local_host()?;
-        let now = self.store.now()?;
+        self.lifecycle.local_host()?;
+        let now = self.lifecycle.store.now()?;
         let mut found = Vec::new();
         for state in [StateName::Queued, StateName::Processing] {
             let filter = PlanFilter {
@@ -32,7 +32,7 @@ impl Lifecycle {
                 state: Some(state),
                 ..PlanFilter::default()
             };
-            for row in self.store.list_plans(&filter, None, MAX_PLANS)? {
+            for row in self.lifecycle.store.list_plans(&filter, None, MAX_PLANS)? {
                 let is_abandoned = match row.plan.stage.holder() {
                     Some(_) => self.is_recoverable_here(&row, now)?,
                     None => true,
@@ -45,7 +45,7 @@ impl Lifecycle {
         for plan_id in self.plans_with_sandboxes()? {
             let has_landed =
                 |plan: &Plan| matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
-            let row = self.store.read_plan(plan_id)?;
+            let row = self.lifecycle.store.read_plan(plan_id)?;
             if row.is_some_and(|row| has_landed(&row.plan)) {
                 found.push(CrashRemnant::LeftoverSandboxes(plan_id));
             }
@@ -55,9 +55,10 @@ impl Lifecycle {
 
     /// Is the holder dead, and can this host continue the landing?
     fn is_recoverable_here(&self, row: &PlanRow, now: Timestamp) -> Result<bool, LifecycleError> {
-        let ended = self.holder_liveness(row)? == Some(HolderLiveness::Ended);
+        let ended = self.lifecycle.leases().holder_liveness(row)? == Some(HolderLiveness::Ended);
         Ok(ended
-            || self.is_abandoned(row, now)? && self.check_resources_reachable(&row.plan).is_ok())
+            || self.lifecycle.leases().is_abandoned(row, now)?
+                && self.check_resources_reachable(&row.plan).is_ok())
     }
 
     /// Finishes one remnant. Returns the outcome if it was a landing.
@@ -69,15 +70,19 @@ impl Lifecycle {
     ) -> Result<Option<LandingOutcome>, LifecycleError> {
         match remnant {
             CrashRemnant::UnfinishedLanding(plan_id) => {
-                let row = self.get_plan(*plan_id)?;
+                let row = self.lifecycle.get_plan(*plan_id)?;
                 if row.plan.stage.holder().is_some() {
-                    self.reclaim_from_dead_holder(*plan_id, call)?;
+                    self.lifecycle
+                        .leases()
+                        .reclaim_from_dead_holder(*plan_id, call)?;
                 }
-                let claim = self.start_apply(*plan_id, owner, Span::from_seconds(60), call)?;
-                self.drive_landing(&claim).map(Some)
+                let claim =
+                    self.lifecycle
+                        .start_apply(*plan_id, owner, Span::from_seconds(60), call)?;
+                self.lifecycle.landing().drive_landing(&claim).map(Some)
             }
             CrashRemnant::LeftoverSandboxes(plan_id) => {
-                let plan = self.get_plan(*plan_id)?.plan;
+                let plan = self.lifecycle.get_plan(*plan_id)?.plan;
                 self.clean_sandboxes(&plan)?;
                 Ok(None)
             }

@@ -17,7 +17,7 @@ use sandbox::{
     SharedLock,
 };
 
-use crate::{Call, Claim, EngineProgress, Lifecycle, LifecycleError};
+use crate::{Call, Claim, EngineProgress, LifecycleError, PlanSandboxes};
 
 /// How long a set-up command may run.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(600);
@@ -33,7 +33,7 @@ pub struct EnteredSandbox {
     pub path: PathBuf,
 }
 
-impl Lifecycle {
+impl PlanSandboxes<'_> {
     /// Prepares a claim's sandboxes. If that fails, fails the phase with the reason, because work
     /// without a sandbox is impossible.
     pub(crate) fn prepare_sandboxes(
@@ -46,9 +46,11 @@ impl Lifecycle {
         if plan.resources.is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
             return Ok(claim);
         }
-        let entered = self.run_with_lease_renewal(plan.id, epoch, call, || {
-            self.enter_sandboxes(plan, epoch, &call.follow_up())
-        });
+        let entered = self
+            .lifecycle
+            .run_with_lease_renewal(plan.id, epoch, call, || {
+                self.enter_sandboxes(plan, epoch, &call.follow_up())
+            });
         match entered {
             Ok((plan, sandboxes, locks)) => {
                 claim.outcome.plan = plan;
@@ -58,13 +60,15 @@ impl Lifecycle {
             }
             Err(LifecycleError::Stopped) => {
                 // Also refuses if another holder has taken over the plan in the meantime.
-                self.release_lease(plan.id, epoch, &call.follow_up())?;
+                self.lifecycle
+                    .leases()
+                    .release_lease(plan.id, epoch, &call.follow_up())?;
                 Err(LifecycleError::Stopped)
             }
             Err(error) => {
                 let category = categorize_failure(&error);
                 // If this fails too, the lease expires and the plan is reclaimed.
-                let _ = self.fail_work(
+                let _ = self.lifecycle.fail_work(
                     plan.id,
                     epoch,
                     category,
@@ -79,7 +83,7 @@ impl Lifecycle {
     /// Checks that a plan's resources are on this host. Runs before a claim, so that a plan on another
     /// host stays claimable there. Missing resources are reported by the claim itself.
     pub(crate) fn check_resources_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
-        match self.locate_resources(plan) {
+        match self.lifecycle.locate_resources(plan) {
             Err(error @ (LifecycleError::WaitingForHost { .. } | LifecycleError::NoLocalHost)) => {
                 Err(error)
             }
@@ -90,11 +94,11 @@ impl Lifecycle {
     /// Checks that a plan's resources exist where its projects say, so that no work is queued on missing
     /// ones. Skips resources on other hosts.
     pub fn check_resource_paths(&self, plan: &Plan) -> Result<(), LifecycleError> {
-        let Some(local_host) = &self.local_host else {
+        let Some(local_host) = &self.lifecycle.local_host else {
             return Ok(());
         };
         for resource in &plan.resources {
-            match self.locate_resource(resource) {
+            match self.lifecycle.locate_resource(resource) {
                 Ok(location) => local_host.sandboxes.check_location(&location)?,
                 Err(LifecycleError::WaitingForHost { .. }) => {}
                 Err(error) => return Err(error),
@@ -105,7 +109,7 @@ impl Lifecycle {
 
     /// Like [`Self::check_resources_reachable`], by plan id. A missing plan passes.
     pub(crate) fn check_plan_reachable(&self, plan_id: plan::PlanId) -> Result<(), LifecycleError> {
-        match self.store.read_plan(plan_id)? {
+        match self.lifecycle.store.read_plan(plan_id)? {
             Some(row) if !row.plan.resources.is_empty() => {
                 self.check_resources_reachable(&row.plan)
             }
@@ -121,7 +125,7 @@ impl Lifecycle {
     ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<SharedLock>), LifecycleError> {
         let (mut sandboxes, mut locks) = (Vec::new(), Vec::new());
         let mut bases = Vec::new();
-        for location in self.locate_resources(plan)? {
+        for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -141,7 +145,9 @@ impl Lifecycle {
         if plan.bases == bases && plan.sandbox_preparation.is_default() {
             return Ok((plan.clone(), sandboxes, locks));
         }
-        let done = self.submit_for_plan(plan.id, RecordBases { epoch, bases }, call)?;
+        let done = self
+            .lifecycle
+            .submit_for_plan(plan.id, RecordBases { epoch, bases }, call)?;
         Ok((done.plan, sandboxes, locks))
     }
 
@@ -152,7 +158,7 @@ impl Lifecycle {
         sandbox_key: &SandboxKey<'_>,
         call: &Call,
     ) -> Result<OccupiedSandbox, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let base = match plan.base_commit(&sandbox_key.resource.name) {
             Some(commit) => parse_object_id(commit)?,
             None => sandboxes.read_tip(sandbox_key.resource)?,
@@ -187,7 +193,8 @@ impl Lifecycle {
         has_ignored |= setup_command.is_some();
         let was_set_up = setup_command.is_none() || sandbox.is_set_up();
         if let Some(command) = setup_command.filter(|_| !sandbox.is_set_up()) {
-            self.report_progress(plan, EngineProgress::SettingUpSandbox(command));
+            self.lifecycle
+                .report_progress(plan, EngineProgress::SettingUpSandbox(command));
             let is_wanted = self.make_wanted_check(plan.id, epoch, call);
             sandboxes.run_set_up(sandbox_key, &sandbox, command, SETUP_TIMEOUT, &is_wanted)?;
         }
@@ -228,7 +235,7 @@ impl Lifecycle {
                 return true;
             }
             checked_at.set(Instant::now());
-            match self.store.read_plan(plan_id) {
+            match self.lifecycle.store.read_plan(plan_id) {
                 Ok(row) => row.is_some_and(|row| row.plan.is_held_by(epoch)),
                 // If the store is unavailable, keep going: the lease may still be valid.
                 Err(_) => true,
@@ -242,7 +249,7 @@ impl Lifecycle {
         plan_id: plan::PlanId,
         projects: &[plan::QualifiedName],
     ) -> Result<Vec<ResourceCommit>, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut bases = Vec::new();
         for location in self.locate_project_resources(projects)? {
             let sandbox_key = SandboxKey {
@@ -266,9 +273,9 @@ impl Lifecycle {
     ) -> Result<Vec<LocalResource>, LifecycleError> {
         let mut locations = Vec::new();
         for name in projects {
-            let project = self.get_project(name)?;
+            let project = self.lifecycle.projects().get_project(name)?;
             for resource in project.freeze_resources() {
-                locations.push(self.locate_resource(&resource)?);
+                locations.push(self.lifecycle.locate_resource(&resource)?);
             }
         }
         Ok(locations)

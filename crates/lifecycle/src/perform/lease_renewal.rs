@@ -31,7 +31,9 @@ impl Lifecycle {
                 let mut interval = renewal_interval(remaining);
                 while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
                     // Ignore errors: the next attempt may succeed.
-                    let _ = self.renew_lease(plan_id, epoch, lease, &call.follow_up());
+                    let _ = self
+                        .leases()
+                        .renew_lease(plan_id, epoch, lease, &call.follow_up());
                     interval = renewal_interval(lease);
                 }
             });

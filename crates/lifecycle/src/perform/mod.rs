@@ -14,5 +14,19 @@ pub use cleanup::{CleanupReport, OpenSandbox, RescuedWork};
 pub use crash_recovery::CrashRemnant;
 pub use enter::EnteredSandbox;
 pub(crate) use enter::parse_object_id;
-pub use land::{LandingOutcome, LandingStep, UndoPlan};
+pub use land::{Landing, LandingOutcome, LandingStep, UndoPlan};
 pub use view_changes::ResourceChanges;
+
+use crate::Lifecycle;
+
+/// The sandboxes of plans on this host: making, entering, reading and removing them.
+#[derive(Clone, Copy)]
+pub struct PlanSandboxes<'a> {
+    lifecycle: &'a Lifecycle,
+}
+
+impl Lifecycle {
+    pub fn sandboxes(&self) -> PlanSandboxes<'_> {
+        PlanSandboxes { lifecycle: self }
+    }
+}

@@ -6,7 +6,7 @@ use sandbox::{SandboxKey, TreeDiff};
 
 use super::capture::summarize_ignored;
 use super::enter::parse_object_id;
-use crate::{Lifecycle, LifecycleError};
+use crate::{LifecycleError, PlanSandboxes};
 
 /// A plan's changes to one resource.
 pub struct ResourceChanges {
@@ -16,13 +16,13 @@ pub struct ResourceChanges {
     pub ignored: IgnoredPaths,
 }
 
-impl Lifecycle {
+impl PlanSandboxes<'_> {
     /// Returns the current changes in a plan's sandboxes, regardless of the submitted result.
     pub fn view_sandbox_changes(
         &self,
         plan_id: PlanId,
     ) -> Result<Vec<ResourceChanges>, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         self.view_each_resource(plan_id, |_, sandbox_key| {
             Ok(sandboxes.diff_sandbox(sandbox_key)?)
         })
@@ -30,7 +30,7 @@ impl Lifecycle {
 
     /// Returns a plan's changes: as landed, as submitted, or as they are in the sandbox during execute.
     pub fn view_changes(&self, plan_id: PlanId) -> Result<Vec<ResourceChanges>, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         self.view_each_resource(plan_id, |plan, sandbox_key| {
             let name = &sandbox_key.resource.name;
             if let Some(step) = plan.landed.iter().find(|step| step.resource == *name) {
@@ -54,9 +54,9 @@ impl Lifecycle {
         plan_id: PlanId,
         compare: impl Fn(&Plan, &SandboxKey<'_>) -> Result<Option<TreeDiff>, LifecycleError>,
     ) -> Result<Vec<ResourceChanges>, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
         let mut changes = Vec::new();
-        for location in self.locate_resources(&plan)? {
+        for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,

@@ -14,8 +14,11 @@ impl Lifecycle {
     pub(super) fn build_assignment(&self, claim: &Claim) -> Result<Assignment, LifecycleError> {
         let plan = claim.plan();
         let history = self.read_history(plan.id)?;
-        let targets = self.read_targets(plan, Gate::Execute)?;
-        let rules = self.rules_for_plan(plan)?.with_plan_rules(plan, &targets);
+        let targets = self.gates().read_targets(plan, Gate::Execute)?;
+        let rules = self
+            .rules()
+            .rules_for_plan(plan)?
+            .with_plan_rules(plan, &targets);
         let history_notes = HistoryNotes::from_events(&history, plan);
         let action = plan.action.as_ref();
         let action = action.map(|name| self.get_action(name)).transpose()?;

@@ -28,7 +28,10 @@ impl PlanDriver<'_> {
             return self.skip_strategize(plan, call);
         }
         // Checked first, so that a plan that waits for budget is not claimed again and again.
-        let over_budget = self.lifecycle.check_over_budget(plan, actor.metering())?;
+        let over_budget = self
+            .lifecycle
+            .budgets()
+            .check_over_budget(plan, actor.metering())?;
         if let Some(shortfall) = over_budget.filter(|shortfall| !shortfall.is_spent()) {
             return Ok(Some(DriveOutcome::OverBudget(shortfall)));
         }
@@ -94,8 +97,12 @@ impl PlanDriver<'_> {
                 lifecycle.start_execute(plan.id, owner, lease, call)?
             }
         };
-        let reserved =
-            lifecycle.reserve_budget(plan.id, claim.epoch(), actor.metering(), &claim.call());
+        let reserved = lifecycle.budgets().reserve_budget(
+            plan.id,
+            claim.epoch(),
+            actor.metering(),
+            &claim.call(),
+        );
         match reserved {
             Ok(grant) => self.start_work(&claim, actor, grant),
             Err(LifecycleError::Refused(Refusal::OverBudget(shortfall)))

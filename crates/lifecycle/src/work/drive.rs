@@ -143,7 +143,7 @@ impl PlanDriver<'_> {
             EngineStep::Claim(Phase::Apply) => {
                 (self.on_progress)(plan, &DriveProgress::LandingStarted);
                 let claim = lifecycle.start_apply(plan_id, self.owner, self.lease, call)?;
-                let landed = lifecycle.drive_landing(&claim)?;
+                let landed = lifecycle.landing().drive_landing(&claim)?;
                 (self.on_progress)(plan, &DriveProgress::LandingEnded(Box::new(landed)));
             }
             EngineStep::Claim(phase) => {
@@ -198,8 +198,12 @@ impl PlanDriver<'_> {
         let Some(verdict) = row.current_verdict() else {
             return Ok(false);
         };
-        let tips = self.lifecycle.read_targets(&row.plan, verdict.gate)?.tips;
-        let rules = self.lifecycle.rules_for_plan(&row.plan)?;
+        let tips = self
+            .lifecycle
+            .gates()
+            .read_targets(&row.plan, verdict.gate)?
+            .tips;
+        let rules = self.lifecycle.rules().rules_for_plan(&row.plan)?;
         Ok(rules.revisions == verdict.revisions && tips == verdict.tips)
     }
 }

@@ -399,7 +399,10 @@ mod tests {
         for project in ["large", "small"] {
             let resources = vec![samples::git_resource("code")];
             let name = samples::parse_name(project);
-            lifecycle.create_project(&name, resources, &ada).unwrap();
+            lifecycle
+                .projects()
+                .create_project(&name, resources, &ada)
+                .unwrap();
         }
         for _ in 0..large_plans {
             create_plan(&lifecycle, "large");

@@ -78,6 +78,7 @@ impl PlanDriver<'_> {
     fn settle_usage(&self, claim: &Claim, used: BudgetAmount) -> Result<(), LifecycleError> {
         let (plan_id, epoch) = (claim.plan().id, claim.epoch());
         self.lifecycle
+            .budgets()
             .settle_usage(plan_id, epoch, used, &claim.call())
     }
 
@@ -86,7 +87,11 @@ impl PlanDriver<'_> {
     fn settle_lost_runs(&self, claim: &Claim, report: &Report) -> Result<(), LifecycleError> {
         let (plan_id, call) = (claim.plan().id, claim.call());
         let mut lost_epochs = report.includes_usage_of.iter();
-        lost_epochs.try_for_each(|epoch| self.lifecycle.settle_lost_run(plan_id, *epoch, &call))
+        lost_epochs.try_for_each(|epoch| {
+            self.lifecycle
+                .budgets()
+                .settle_lost_run(plan_id, *epoch, &call)
+        })
     }
 
     /// Runs an actor while the lease is renewed.
@@ -287,7 +292,7 @@ impl Claim {
             self.record_ignored_files();
         }
         let submitted = match &report.outcome {
-            ReportOutcome::Stopped => lifecycle.release_lease(plan_id, epoch, call),
+            ReportOutcome::Stopped => lifecycle.leases().release_lease(plan_id, epoch, call),
             ReportOutcome::Failed { category, message } => {
                 let (category, message) = self.attribute_failure(*category, message.clone());
                 lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&message), call)
@@ -306,7 +311,9 @@ impl Claim {
         let why = match submitted {
             Ok(done) => return Ok(done),
             // A rule check was stopped. Release the claim; the work stays in the sandbox.
-            Err(LifecycleError::Stopped) => return lifecycle.release_lease(plan_id, epoch, call),
+            Err(LifecycleError::Stopped) => {
+                return lifecycle.leases().release_lease(plan_id, epoch, call);
+            }
             // A report of success without any change is not accepted.
             Err(LifecycleError::Refused(Refusal::EmptyResult)) => describe_empty_result(report),
             Err(LifecycleError::Refused(
@@ -352,7 +359,7 @@ impl Claim {
         category: FailureCategory,
         message: String,
     ) -> (FailureCategory, String) {
-        match self.lifecycle.check_resource_paths(self.plan()) {
+        match self.lifecycle.sandboxes().check_resource_paths(self.plan()) {
             Err(LifecycleError::Sandbox(error)) => {
                 (FailureCategory::Resource, format!("{error}\n{message}"))
             }

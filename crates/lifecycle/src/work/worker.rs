@@ -17,7 +17,7 @@ use store::PlanFilter;
 
 use super::pick::{PickedPlans, PlanPicker, RetryPolicy, WorkFilter};
 use super::{ActorSet, DriveOutcome, DriveProgress, PlanDriver};
-use crate::operations::is_takeover_needless;
+use crate::leases::is_takeover_needless;
 use crate::{Call, LeaseWatch, Lifecycle, LifecycleError};
 
 /// How long a claim is valid without a renewal.
@@ -300,9 +300,10 @@ impl Worker {
         watch: &mut LeaseWatch,
     ) -> Result<u64, LifecycleError> {
         let call = Call::by(Caller::Worker(self.owner.clone()));
-        let expired = self
-            .lifecycle
-            .reclaim_expired_except(active_plans, MAX_HELD_PLANS, &call)?;
+        let expired =
+            self.lifecycle
+                .leases()
+                .reclaim_expired_except(active_plans, MAX_HELD_PLANS, &call)?;
         expired.iter().for_each(|plan| self.report_if_halted(plan));
         let mut reclaimed = expired.len() as u64;
         if self.lifecycle.local_host.is_none() {
@@ -326,12 +327,14 @@ impl Worker {
                     continue;
                 }
                 self.lifecycle
+                    .leases()
                     .reclaim_own_lease(row.plan.id, holder.epoch, &call)
             } else {
-                match self.lifecycle.holder_liveness(row)? {
-                    Some(HolderLiveness::Running | HolderLiveness::Ended) => {
-                        self.lifecycle.take_over_lease_in_row(row, watch, &call)
-                    }
+                match self.lifecycle.leases().holder_liveness(row)? {
+                    Some(HolderLiveness::Running | HolderLiveness::Ended) => self
+                        .lifecycle
+                        .leases()
+                        .take_over_lease_in_row(row, watch, &call),
                     Some(HolderLiveness::Unknown) | None => continue,
                 }
             };

@@ -138,6 +138,7 @@ fn with_rules_the_commands_are_submitted_one_by_one() {
         let gates = [Gate::Strategize, Gate::Execute, Gate::Apply];
         let rule = samples::rule_draft("always", "true", &gates);
         lifecycle
+            .rules()
             .add_rule(RuleScope::Global, rule, &call_as_ada())
             .unwrap();
         let in_batches = run_whole_plan(&lifecycle);
@@ -154,6 +155,7 @@ fn a_closed_gate_keeps_the_submitted_result() {
     run_on_each_store(|lifecycle| {
         let rule = samples::rule_draft("never", "false", &[Gate::Execute]);
         lifecycle
+            .rules()
             .add_rule(RuleScope::Global, rule, &call_as_ada())
             .unwrap();
         let claim = lifecycle
@@ -210,6 +212,7 @@ fn a_former_holder_is_fenced() {
             .unwrap();
         let plan_id = claim.plan().id;
         lifecycle
+            .leases()
             .release_lease(plan_id, claim.epoch(), &call_as_ada())
             .unwrap();
         let other = lifecycle

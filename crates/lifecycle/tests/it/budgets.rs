@@ -160,7 +160,7 @@ fn an_exhausted_limit_stops_the_plan_until_it_is_raised() {
         text.starts_with("limit reached: $") && text.ends_with(" of $0.10 for this plan"),
         "{text}"
     );
-    let spent = lifecycle.read_ledger(plan_id).unwrap().plan;
+    let spent = lifecycle.budgets().read_ledger(plan_id).unwrap().plan;
     assert!(
         (10 * CENT..=11 * CENT).contains(&spent.settled.cost),
         "{spent:?}"
@@ -187,7 +187,13 @@ fn an_exhausted_limit_stops_the_plan_until_it_is_raised() {
     retry(Some(limit_cents(100))).unwrap();
     drain_worker(&lifecycle, &SpendingActor::spending(20, CENT), 1);
     assert_eq!(read_stage(&lifecycle, plan_id), "apply/applied");
-    let spent = lifecycle.read_ledger(plan_id).unwrap().plan.settled.cost;
+    let spent = lifecycle
+        .budgets()
+        .read_ledger(plan_id)
+        .unwrap()
+        .plan
+        .settled
+        .cost;
     assert!((30 * CENT..=31 * CENT).contains(&spent), "{spent}");
 }
 
@@ -206,6 +212,7 @@ fn a_silent_actor_is_stopped_at_its_time_limit() {
     drain_worker(&lifecycle, &silent, 1);
     assert!(is_out_of_budget(&lifecycle, plan_id));
     let spent = lifecycle
+        .budgets()
         .read_ledger(plan_id)
         .unwrap()
         .plan
@@ -226,7 +233,13 @@ fn a_finished_result_is_kept_even_over_the_limit() {
     drain_worker(&lifecycle, &late, 1);
     assert_eq!(read_stage(&lifecycle, plan_id), "apply/applied");
     assert_eq!(
-        lifecycle.read_ledger(plan_id).unwrap().plan.settled.cost,
+        lifecycle
+            .budgets()
+            .read_ledger(plan_id)
+            .unwrap()
+            .plan
+            .settled
+            .cost,
         50 * CENT
     );
 }
@@ -253,7 +266,11 @@ struct LedgerReadingActor {
 
 impl Actor for LedgerReadingActor {
     fn work(&self, assignment: &Assignment, _: &Workplace<'_>) -> Report {
-        let ledger = self.lifecycle.read_ledger(assignment.plan).unwrap();
+        let ledger = self
+            .lifecycle
+            .budgets()
+            .read_ledger(assignment.plan)
+            .unwrap();
         self.reserved_amounts
             .lock()
             .unwrap()
@@ -307,7 +324,12 @@ fn claiming_and_completing_take_one_commit_each_with_the_budget() {
             "{store}: {completion_events:?}"
         );
         assert_eq!(
-            lifecycle.read_ledger(plan_id).unwrap().plan.reserved,
+            lifecycle
+                .budgets()
+                .read_ledger(plan_id)
+                .unwrap()
+                .plan
+                .reserved,
             BudgetAmount::default(),
             "{store}"
         );
@@ -324,7 +346,7 @@ fn plans_without_limits_use_the_global_budget_one_at_a_time() {
         let spender = SpendingActor::spending(2, 6 * CENT);
         drain_worker(&lifecycle, &spender, 16);
         assert_eq!(spender.peak_parallel(), 1, "{store}");
-        let spent = lifecycle.read_ledger(plans[0]).unwrap().global;
+        let spent = lifecycle.budgets().read_ledger(plans[0]).unwrap().global;
         // The last plan started with 2 cents left and could not be stopped before its first call.
         assert!(
             (50 * CENT..50 * CENT + 6 * CENT).contains(&spent.settled.cost),
@@ -355,7 +377,7 @@ fn plans_with_limits_share_the_global_budget_in_parallel() {
         };
         drain_worker(&lifecycle, &spender, 16);
         assert!(spender.peak_parallel() > 1, "{store}");
-        let spent = lifecycle.read_ledger(plans[0]).unwrap().global;
+        let spent = lifecycle.budgets().read_ledger(plans[0]).unwrap().global;
         assert!(
             (80 * CENT..90 * CENT).contains(&spent.settled.cost),
             "{store}: {spent:?}"
@@ -381,7 +403,7 @@ fn a_cancelled_run_is_charged_what_it_used() {
         });
     worker.drain(&Stop::default()).unwrap();
     assert_eq!(read_stage(&lifecycle, plan_id), "execute/cancelled");
-    let spent = lifecycle.read_ledger(plan_id).unwrap().plan;
+    let spent = lifecycle.budgets().read_ledger(plan_id).unwrap().plan;
     assert!(spent.settled.cost < 1000 * CENT, "{spent:?}");
     assert!(spent.settled.cost > 0, "{spent:?}");
     assert_eq!(spent.forfeited, BudgetAmount::default());

@@ -64,6 +64,7 @@ fn a_plan_blocked_by_a_rule_is_skipped() {
     let (blocked, free) = (create_plan(&lifecycle), create_plan(&lifecycle));
     let rule = samples::rule_draft("never", "false", &[Gate::Strategize]);
     lifecycle
+        .rules()
         .add_rule(RuleScope::Plan(blocked), rule, &call_as_ada())
         .unwrap();
     assert_eq!(
@@ -115,7 +116,9 @@ fn every_way_to_end_a_claim_ends_it() {
             .unwrap();
         let epoch = claim.epoch();
         assert_eq!(end(claim), stage);
-        let late = lifecycle.renew_lease(plan_id, epoch, TEST_LEASE, &call_as_ada());
+        let late = lifecycle
+            .leases()
+            .renew_lease(plan_id, epoch, TEST_LEASE, &call_as_ada());
         assert!(matches!(late, Err(LifecycleError::Refused(_))), "{stage}");
     }
 }
@@ -130,19 +133,21 @@ fn a_renewed_claim_outlives_its_first_lease() {
     clock.advance(Span::from_seconds(50));
     claim.renew(TEST_LEASE).unwrap();
     clock.advance(Span::from_seconds(50));
-    let early = lifecycle.reclaim_lease(plan_id, &call_as_ada());
+    let early = lifecycle.leases().reclaim_lease(plan_id, &call_as_ada());
     assert!(matches!(
         early,
         Err(LifecycleError::Refused(Refusal::LeaseRuns { .. }))
     ));
     assert_eq!(
         lifecycle
+            .leases()
             .reclaim_expired_leases(10, &call_as_ada())
             .unwrap(),
         Vec::new()
     );
     clock.advance(Span::from_seconds(50));
     let reclaimed = lifecycle
+        .leases()
         .reclaim_expired_leases(10, &call_as_ada())
         .unwrap();
     assert_eq!(reclaimed[0].id, plan_id);
@@ -223,6 +228,7 @@ fn a_report_ends_a_claim() {
         .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
+        .budgets()
         .reserve_budget(plan_id, claim.epoch(), MeteringLevel::Cost, &call_as_ada())
         .unwrap();
     clock.advance(Span::from_seconds(5));
@@ -236,7 +242,12 @@ fn a_report_ends_a_claim() {
     let decisions = lifecycle.read_decisions(plan_id).unwrap();
     let choice = decisions.last().unwrap().choice.to_string();
     assert_eq!(choice, "Left first, then right");
-    let settled = lifecycle.read_ledger(plan_id).unwrap().plan.settled;
+    let settled = lifecycle
+        .budgets()
+        .read_ledger(plan_id)
+        .unwrap()
+        .plan
+        .settled;
     assert_eq!(
         (settled.cost, settled.tokens, settled.time / 1_000_000),
         (500, 10, 5)

@@ -166,6 +166,7 @@ fn a_diagnosis_agrees_with_the_gate_and_changes_nothing() {
     let plan_id = create_plan(&lifecycle);
     let rule = samples::rule_draft("never", "false", &[Gate::Strategize]);
     lifecycle
+        .rules()
         .add_rule(RuleScope::Plan(plan_id), rule, &call_as_ada())
         .unwrap();
     let before = lifecycle.get_plan(plan_id).unwrap();
@@ -252,7 +253,7 @@ fn rules_see_arguments_of_every_type() {
         Err(LifecycleError::Blocked(_))
     ));
     assert_eq!(lifecycle.list_actions(None, 10).unwrap().len(), 1);
-    assert_eq!(lifecycle.list_rules().unwrap().rules.len(), 1);
+    assert_eq!(lifecycle.rules().list_rules().unwrap().rules.len(), 1);
     lifecycle
         .archive_action(&samples::parse_name("tidy"), &call_as_ada())
         .unwrap();
@@ -267,7 +268,9 @@ fn an_invalid_rule_is_refused_before_it_is_stored() {
     let lifecycle = open_engine();
     for invalid in ["", "1 +", "nonsense.field == 1", &"a".repeat(100_000)] {
         let rule = samples::rule_draft("wrong", invalid, &[Gate::Execute]);
-        let added = lifecycle.add_rule(RuleScope::Global, rule.clone(), &call_as_ada());
+        let added = lifecycle
+            .rules()
+            .add_rule(RuleScope::Global, rule.clone(), &call_as_ada());
         assert!(
             matches!(added, Err(LifecycleError::InvalidRule(_))),
             "{invalid:.20}"
@@ -278,7 +281,7 @@ fn an_invalid_rule_is_refused_before_it_is_stored() {
             "{invalid:.20}"
         );
     }
-    assert!(lifecycle.list_rules().unwrap().rules.is_empty());
+    assert!(lifecycle.rules().list_rules().unwrap().rules.is_empty());
 }
 
 #[test]

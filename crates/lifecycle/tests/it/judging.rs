@@ -235,7 +235,10 @@ fn create_judged_plan(
             true => RuleScope::Plan(plan_id),
             false => RuleScope::Global,
         };
-        match lifecycle.add_rule(scope, rule.make_draft(), &call_as_ada()) {
+        match lifecycle
+            .rules()
+            .add_rule(scope, rule.make_draft(), &call_as_ada())
+        {
             // A rule that would replace a non-overridable one is refused.
             Ok(()) | Err(LifecycleError::Refused(plan::Refusal::NonOverridable { .. })) => {}
             Err(error) => panic!("{rule:?}: {error}"),

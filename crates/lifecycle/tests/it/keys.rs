@@ -97,16 +97,32 @@ fn commands_on_actions_and_rules_are_done_once_per_key() {
     let rule = |name: &str| samples::rule_draft(name, "true", &[Gate::Apply]);
     check_key_applies_once(
         "rule",
-        |call| lifecycle.add_rule(RuleScope::Global, rule("small"), call),
-        |call| lifecycle.add_rule(RuleScope::Action(tidy.clone()), rule("small"), call),
+        |call| {
+            lifecycle
+                .rules()
+                .add_rule(RuleScope::Global, rule("small"), call)
+        },
+        |call| {
+            lifecycle
+                .rules()
+                .add_rule(RuleScope::Action(tidy.clone()), rule("small"), call)
+        },
     );
-    assert_eq!(lifecycle.list_rules().unwrap().rules.len(), 1);
+    assert_eq!(lifecycle.rules().list_rules().unwrap().rules.len(), 1);
     check_key_applies_once(
         "unrule",
-        |call| lifecycle.remove_rule(RuleScope::Global, "small".parse().unwrap(), call),
-        |call| lifecycle.remove_rule(RuleScope::Global, "other".parse().unwrap(), call),
+        |call| {
+            lifecycle
+                .rules()
+                .remove_rule(RuleScope::Global, "small".parse().unwrap(), call)
+        },
+        |call| {
+            lifecycle
+                .rules()
+                .remove_rule(RuleScope::Global, "other".parse().unwrap(), call)
+        },
     );
-    assert_eq!(lifecycle.list_rules().unwrap().rules.len(), 0);
+    assert_eq!(lifecycle.rules().list_rules().unwrap().rules.len(), 0);
     check_key_applies_once(
         "away",
         |call| lifecycle.archive_action(&tidy, call),
@@ -123,6 +139,7 @@ fn commands_on_projects_are_done_once_per_key() {
     let lifecycle = open_engine();
     let shop = samples::parse_name("shop");
     lifecycle
+        .projects()
         .create_project(
             &shop,
             vec![dir_resource("code", "/src/code")],
@@ -131,8 +148,16 @@ fn commands_on_projects_are_done_once_per_key() {
         .unwrap();
     check_key_applies_once(
         "link",
-        |call| lifecycle.link_resource(&shop, dir_resource("docs", "/src/docs"), call),
-        |call| lifecycle.link_resource(&shop, dir_resource("docs", "/src/other"), call),
+        |call| {
+            lifecycle
+                .projects()
+                .link_resource(&shop, dir_resource("docs", "/src/docs"), call)
+        },
+        |call| {
+            lifecycle
+                .projects()
+                .link_resource(&shop, dir_resource("docs", "/src/other"), call)
+        },
     );
     let docs = "docs".parse().unwrap();
     let place = |path: &str| dir_resource("docs", path);
@@ -140,43 +165,77 @@ fn commands_on_projects_are_done_once_per_key() {
         "move",
         |call| {
             let to = place("/srv/docs");
-            lifecycle.relink_resource(&shop, &docs, to.host, to.place, call)
+            lifecycle
+                .projects()
+                .relink_resource(&shop, &docs, to.host, to.place, call)
         },
         |call| {
             let to = place("/srv/elsewhere");
-            lifecycle.relink_resource(&shop, &docs, to.host, to.place, call)
+            lifecycle
+                .projects()
+                .relink_resource(&shop, &docs, to.host, to.place, call)
         },
     );
-    let project = lifecycle.get_project(&shop).unwrap();
+    let project = lifecycle.projects().get_project(&shop).unwrap();
     assert_eq!(
         project.resource(&docs).unwrap().place,
         place("/srv/docs").place
     );
     check_key_applies_once(
         "unlink",
-        |call| lifecycle.unlink_resource(&shop, &docs, ForceRemoval::No, call),
-        |call| lifecycle.unlink_resource(&shop, &docs, ForceRemoval::Yes, call),
+        |call| {
+            lifecycle
+                .projects()
+                .unlink_resource(&shop, &docs, ForceRemoval::No, call)
+        },
+        |call| {
+            lifecycle
+                .projects()
+                .unlink_resource(&shop, &docs, ForceRemoval::Yes, call)
+        },
     );
     let nowhere: QualifiedName = samples::parse_name("nowhere");
     check_key_applies_once(
         "pause",
-        |call| lifecycle.pause_project(&shop, call),
-        |call| lifecycle.pause_project(&nowhere, call),
+        |call| lifecycle.projects().pause_project(&shop, call),
+        |call| lifecycle.projects().pause_project(&nowhere, call),
     );
-    assert!(lifecycle.get_project(&shop).unwrap().paused.is_some());
+    assert!(
+        lifecycle
+            .projects()
+            .get_project(&shop)
+            .unwrap()
+            .paused
+            .is_some()
+    );
     check_key_applies_once(
         "resume",
-        |call| lifecycle.resume_project(&shop, call),
-        |call| lifecycle.resume_project(&nowhere, call),
+        |call| lifecycle.projects().resume_project(&shop, call),
+        |call| lifecycle.projects().resume_project(&nowhere, call),
     );
-    assert!(lifecycle.get_project(&shop).unwrap().paused.is_none());
+    assert!(
+        lifecycle
+            .projects()
+            .get_project(&shop)
+            .unwrap()
+            .paused
+            .is_none()
+    );
     check_key_applies_once(
         "delete",
-        |call| lifecycle.delete_project(&shop, ForceRemoval::No, call),
-        |call| lifecycle.delete_project(&shop, ForceRemoval::Yes, call),
+        |call| {
+            lifecycle
+                .projects()
+                .delete_project(&shop, ForceRemoval::No, call)
+        },
+        |call| {
+            lifecycle
+                .projects()
+                .delete_project(&shop, ForceRemoval::Yes, call)
+        },
     );
     assert!(matches!(
-        lifecycle.get_project(&shop),
+        lifecycle.projects().get_project(&shop),
         Err(LifecycleError::Refused(Refusal::NoSuchProject(_)))
     ));
 }
@@ -236,6 +295,7 @@ fn a_queued_plan_can_be_claimed_in_every_phase() {
 fn a_closed_apply_gate_keeps_the_submitted_result() {
     let lifecycle = open_engine();
     lifecycle
+        .rules()
         .add_rule(
             RuleScope::Global,
             samples::rule_draft("never", "false", &[Gate::Apply]),
@@ -284,6 +344,7 @@ fn a_deleted_project_is_reported_as_the_obstacle() {
     let lifecycle = open_engine();
     let shop = samples::parse_name("shop");
     lifecycle
+        .projects()
         .create_project(&shop, vec![samples::git_resource("code")], &call_as_ada())
         .unwrap();
     let used = UseRequest {
@@ -293,6 +354,7 @@ fn a_deleted_project_is_reported_as_the_obstacle() {
     let plan_id = lifecycle.use_action(used, &call_as_ada()).unwrap().plan.id;
     assert_eq!(lifecycle.diagnose_plan(plan_id).unwrap().obstacle, None);
     lifecycle
+        .projects()
         .delete_project(&shop, ForceRemoval::Yes, &call_as_ada())
         .unwrap();
     assert_eq!(
@@ -308,7 +370,10 @@ fn an_unlanded_plan_cannot_be_undone_and_a_valid_lease_cannot_be_reclaimed() {
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let plan_id = claim.plan().id;
-    let undone = lifecycle.undo_plan(plan_id, &call_as_ada()).map(drop);
+    let undone = lifecycle
+        .landing()
+        .undo_plan(plan_id, &call_as_ada())
+        .map(drop);
     assert!(
         matches!(&undone, Err(LifecycleError::Refused(refusal)) if matches!(
             refusal,
@@ -316,7 +381,9 @@ fn an_unlanded_plan_cannot_be_undone_and_a_valid_lease_cannot_be_reclaimed() {
         )),
         "{undone:?}"
     );
-    let reclaimed = lifecycle.reclaim_from_dead_holder(plan_id, &call_as_ada());
+    let reclaimed = lifecycle
+        .leases()
+        .reclaim_from_dead_holder(plan_id, &call_as_ada());
     assert!(
         matches!(
             reclaimed,
@@ -328,6 +395,7 @@ fn an_unlanded_plan_cannot_be_undone_and_a_valid_lease_cannot_be_reclaimed() {
     claim.release().unwrap();
     assert!(
         lifecycle
+            .leases()
             .reclaim_from_dead_holder(plan_id, &call_as_ada())
             .is_err()
     );

@@ -63,6 +63,7 @@ impl EngineRepoFixture {
         };
         fixture
             .lifecycle
+            .projects()
             .create_project(
                 &samples::parse_name("shop"),
                 vec![fixture.make_resource("here")],
@@ -173,6 +174,7 @@ fn a_landing_can_be_done_step_by_step() {
     let epoch = claim.epoch();
     let start = run_git(&fixture.repository_path(), &["rev-parse", "main"]);
     let prepared = lifecycle
+        .landing()
         .prepare_landing(plan_id, epoch, &call_as_ada())
         .unwrap();
     assert!(
@@ -187,6 +189,7 @@ fn a_landing_can_be_done_step_by_step() {
     );
     // Withdraw before anything moves, and prepare again.
     lifecycle
+        .landing()
         .withdraw_landing(plan_id, epoch, &call_as_ada())
         .unwrap();
     assert!(!lifecycle.get_plan(plan_id).unwrap().plan.is_prepared());
@@ -195,9 +198,11 @@ fn a_landing_can_be_done_step_by_step() {
         start
     );
     lifecycle
+        .landing()
         .prepare_landing(plan_id, epoch, &call_as_ada())
         .unwrap();
     let ended = lifecycle
+        .landing()
         .complete_landing(plan_id, epoch, &call_as_ada())
         .unwrap();
     assert!(
@@ -206,7 +211,7 @@ fn a_landing_can_be_done_step_by_step() {
     );
     assert_eq!(fixture.read_stage(plan_id), "apply/applied");
     assert_eq!(fixture.files_on("main"), "NOTES.md\nREADME.md");
-    let changes = lifecycle.view_changes(plan_id).unwrap();
+    let changes = lifecycle.sandboxes().view_changes(plan_id).unwrap();
     assert_eq!(changes.len(), 1);
     assert_eq!(changes[0].resource, "shop/code");
 }
@@ -220,6 +225,7 @@ fn a_landed_intent_cannot_be_withdrawn() {
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
+        .landing()
         .prepare_landing(plan_id, claim.epoch(), &call_as_ada())
         .unwrap();
     let row = lifecycle.get_plan(plan_id).unwrap();
@@ -232,7 +238,9 @@ fn a_landed_intent_cannot_be_withdrawn() {
         &fixture.repository_path(),
         &["update-ref", "refs/heads/main", &step.new, &step.old],
     );
-    let withdrawn = lifecycle.withdraw_landing(plan_id, claim.epoch(), &call_as_ada());
+    let withdrawn = lifecycle
+        .landing()
+        .withdraw_landing(plan_id, claim.epoch(), &call_as_ada());
     assert!(
         matches!(
             withdrawn,
@@ -254,6 +262,7 @@ fn a_queued_landing_can_be_approved_with_other_options() {
     };
     let landing = fixture
         .lifecycle
+        .landing()
         .approve_and_land(plan_id, &aside, "w", &call_as_ada())
         .unwrap();
     assert!(
@@ -267,6 +276,7 @@ fn a_queued_landing_can_be_approved_with_other_options() {
     // A plan on its own branch cannot be undone.
     let undone = fixture
         .lifecycle
+        .landing()
         .undo_plan(plan_id, &call_as_ada())
         .map(drop);
     assert!(
@@ -289,6 +299,7 @@ fn a_failed_landing_can_be_retried() {
     assert_eq!(fixture.read_stage(plan_id), "apply/errored");
     let landing = fixture
         .lifecycle
+        .landing()
         .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
         .unwrap();
     assert!(
@@ -321,6 +332,7 @@ fn a_plan_without_resources_ends_without_a_landing() {
         };
         claim.complete_execute(&ResultContent::default()).unwrap();
         let landing = lifecycle
+            .landing()
             .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
             .unwrap();
         assert!(
@@ -354,6 +366,7 @@ fn a_plan_on_another_host_cannot_be_claimed_here() {
     let plan_id = fixture.create_plan(RepositoryPolicy::default());
     let code = fixture.make_resource("elsewhere");
     lifecycle
+        .projects()
         .relink_resource(
             &samples::parse_name("shop"),
             &code.name,
@@ -378,6 +391,7 @@ fn a_plan_on_another_host_cannot_be_claimed_here() {
     // Relinked to this host, it can be claimed.
     let code = fixture.make_resource("here");
     lifecycle
+        .projects()
         .relink_resource(
             &samples::parse_name("shop"),
             &code.name,
@@ -396,6 +410,7 @@ fn a_plan_whose_resource_was_unlinked_cannot_be_claimed() {
     let plan_id = fixture.create_plan(RepositoryPolicy::default());
     fixture
         .lifecycle
+        .projects()
         .unlink_resource(
             &samples::parse_name("shop"),
             &"code".parse().unwrap(),
@@ -417,6 +432,7 @@ fn a_plan_whose_resource_was_unlinked_cannot_be_claimed() {
     assert_eq!(fixture.read_stage(plan_id), "strategize/queued");
     let error = fixture
         .lifecycle
+        .sandboxes()
         .view_changes(plan_id)
         .map(|_| ())
         .unwrap_err();
@@ -463,22 +479,23 @@ fn a_landing_interrupted_by_a_crash_is_found_and_finished() {
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
+        .landing()
         .prepare_landing(plan_id, claim.epoch(), &call_as_ada())
         .unwrap();
-    assert_eq!(lifecycle.find_crash_remnants().unwrap(), []);
+    assert_eq!(lifecycle.sandboxes().find_crash_remnants().unwrap(), []);
     // The holder is not registered here, but its lease has expired.
     claim.renew(Span(1)).unwrap();
     std::thread::sleep(Duration::from_millis(1));
     assert_eq!(
-        lifecycle.find_crash_remnants().unwrap(),
+        lifecycle.sandboxes().find_crash_remnants().unwrap(),
         [CrashRemnant::UnfinishedLanding(plan_id)]
     );
     claim.release().unwrap();
     assert_eq!(
-        lifecycle.find_crash_remnants().unwrap(),
+        lifecycle.sandboxes().find_crash_remnants().unwrap(),
         [CrashRemnant::UnfinishedLanding(plan_id)]
     );
-    let recovered = lifecycle.recover_remnant(
+    let recovered = lifecycle.sandboxes().recover_remnant(
         &CrashRemnant::UnfinishedLanding(plan_id),
         "m",
         &call_as_ada(),
@@ -488,7 +505,7 @@ fn a_landing_interrupted_by_a_crash_is_found_and_finished() {
         "{recovered:?}"
     );
     assert_eq!(fixture.files_on("main"), "NOTES.md\nREADME.md");
-    assert_eq!(lifecycle.find_crash_remnants().unwrap(), []);
+    assert_eq!(lifecycle.sandboxes().find_crash_remnants().unwrap(), []);
 }
 
 #[test]
@@ -501,10 +518,11 @@ fn a_landing_by_a_former_holder_is_fenced() {
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
+        .leases()
         .release_lease(plan_id, late.epoch(), &call_as_ada())
         .unwrap();
     for _ in 0..2 {
-        let landing = lifecycle.drive_landing(&late);
+        let landing = lifecycle.landing().drive_landing(&late);
         assert!(
             matches!(
                 landing,
@@ -533,6 +551,7 @@ fn nothing_lands_during_a_merge() {
     .unwrap();
     let landing = fixture
         .lifecycle
+        .landing()
         .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
         .unwrap();
     assert!(
@@ -558,6 +577,7 @@ fn nothing_lands_during_a_merge() {
     std::fs::remove_file(fixture.repository_path().join(".git/MERGE_HEAD")).unwrap();
     let landing = fixture
         .lifecycle
+        .landing()
         .approve_and_land(plan_id, &LandingOptions::default(), "w", &call_as_ada())
         .unwrap();
     assert!(
@@ -584,6 +604,7 @@ fn a_sandbox_left_by_a_crash_after_landing_is_removed() {
         .unwrap();
     let epoch = claim.epoch();
     lifecycle
+        .landing()
         .prepare_landing(plan_id, epoch, &call_as_ada())
         .unwrap();
     let row = lifecycle.get_plan(plan_id).unwrap();
@@ -599,17 +620,17 @@ fn a_sandbox_left_by_a_crash_after_landing_is_removed() {
         .unwrap();
     assert!(sandbox.exists());
     assert_eq!(
-        lifecycle.find_crash_remnants().unwrap(),
+        lifecycle.sandboxes().find_crash_remnants().unwrap(),
         [CrashRemnant::LeftoverSandboxes(plan_id)]
     );
-    let recovered = lifecycle.recover_remnant(
+    let recovered = lifecycle.sandboxes().recover_remnant(
         &CrashRemnant::LeftoverSandboxes(plan_id),
         "m",
         &call_as_ada(),
     );
     assert!(matches!(recovered, Ok(None)), "{recovered:?}");
     assert!(!sandbox.exists());
-    assert_eq!(lifecycle.find_crash_remnants().unwrap(), []);
+    assert_eq!(lifecycle.sandboxes().find_crash_remnants().unwrap(), []);
 }
 
 /// A suspended worker that resumes after a takeover still has its own files, but its result is refused.
@@ -621,6 +642,7 @@ fn a_takeover_does_not_reuse_a_sandbox_in_use() {
     let first = fixture.execute_and_write(plan_id);
     let path = first.sandboxes()[0].path.clone();
     lifecycle
+        .leases()
         .release_lease(plan_id, first.epoch(), &call_as_ada())
         .expect("release, as after a takeover");
     let second = lifecycle

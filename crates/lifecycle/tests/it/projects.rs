@@ -23,6 +23,7 @@ fn code_resource() -> Resource {
 fn open_engine() -> Lifecycle {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let project = lifecycle
+        .projects()
         .create_project(&project_name(), vec![code_resource()], &call_as_ada())
         .unwrap();
     assert_eq!(project.resources, [code_resource()]);
@@ -50,9 +51,12 @@ fn expect_refusal<T>(answer: Result<T, LifecycleError>) -> Refusal {
 #[test]
 fn creating_an_identical_project_is_idempotent() {
     let lifecycle = open_engine();
-    let first = lifecycle.get_project(&project_name()).unwrap();
-    let create =
-        |resources, call: &Call| lifecycle.create_project(&project_name(), resources, call);
+    let first = lifecycle.projects().get_project(&project_name()).unwrap();
+    let create = |resources, call: &Call| {
+        lifecycle
+            .projects()
+            .create_project(&project_name(), resources, call)
+    };
     assert_eq!(
         create(vec![code_resource()], &call_as_ada()).unwrap(),
         first
@@ -68,7 +72,10 @@ fn creating_an_identical_project_is_idempotent() {
     );
     let other = expect_refusal(create(Vec::new(), &call_as_ada()));
     assert!(matches!(other, Refusal::ProjectExists { .. }), "{other:?}");
-    assert_eq!(lifecycle.list_projects(None, 10).unwrap(), [first]);
+    assert_eq!(
+        lifecycle.projects().list_projects(None, 10).unwrap(),
+        [first]
+    );
 }
 
 #[test]
@@ -85,6 +92,7 @@ fn relinking_a_resource_does_not_change_live_plans() {
     };
     let host: plan::project::HostId = "other-host".parse().unwrap();
     let moved = lifecycle
+        .projects()
         .relink_resource(
             &project_name(),
             &code_resource().name,
@@ -123,9 +131,11 @@ fn a_worker_skips_unreachable_plans_and_paused_projects() {
     assert_eq!(claim(), Some(second.id));
     assert_eq!(claim(), None);
     lifecycle
+        .projects()
         .pause_project(&project_name(), &call_as_ada())
         .unwrap();
     lifecycle
+        .projects()
         .pause_project(&project_name(), &call_as_ada())
         .unwrap();
     let claim = lifecycle.start_strategize(first.id, "w", TEST_LEASE, &call_as_ada());
@@ -156,6 +166,7 @@ fn a_refused_claim_creates_no_plan() {
 fn a_project_in_use_can_only_be_deleted_by_force() {
     let lifecycle = open_engine();
     lifecycle
+        .projects()
         .link_resource(
             &project_name(),
             samples::git_resource("docs"),
@@ -172,7 +183,7 @@ fn a_project_in_use_can_only_be_deleted_by_force() {
         count: 1,
         plans: vec![plan.id],
     };
-    let refusal = expect_refusal(lifecycle.unlink_resource(
+    let refusal = expect_refusal(lifecycle.projects().unlink_resource(
         &project_name(),
         &docs,
         ForceRemoval::No,
@@ -180,17 +191,29 @@ fn a_project_in_use_can_only_be_deleted_by_force() {
     ));
     assert_eq!(refusal, in_use);
     assert_eq!(
-        expect_refusal(lifecycle.delete_project(&project_name(), ForceRemoval::No, &call_as_ada())),
+        expect_refusal(lifecycle.projects().delete_project(
+            &project_name(),
+            ForceRemoval::No,
+            &call_as_ada()
+        )),
         in_use
     );
-    let remaining =
-        lifecycle.unlink_resource(&project_name(), &docs, ForceRemoval::Yes, &call_as_ada());
+    let remaining = lifecycle.projects().unlink_resource(
+        &project_name(),
+        &docs,
+        ForceRemoval::Yes,
+        &call_as_ada(),
+    );
     assert_eq!(remaining.unwrap().resources, [code_resource()]);
     lifecycle
+        .projects()
         .delete_project(&project_name(), ForceRemoval::Yes, &call_as_ada())
         .unwrap();
     let gone = Refusal::NoSuchProject(project_name());
-    assert_eq!(expect_refusal(lifecycle.get_project(&project_name())), gone);
+    assert_eq!(
+        expect_refusal(lifecycle.projects().get_project(&project_name())),
+        gone
+    );
     let refusal =
         expect_refusal(lifecycle.start_strategize(plan.id, "w", TEST_LEASE, &call_as_ada()));
     assert_eq!(refusal, gone);

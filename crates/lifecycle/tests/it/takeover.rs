@@ -115,13 +115,16 @@ fn a_worker_with_a_fast_clock_does_not_reclaim_from_a_live_process() {
     assert_eq!(worker.drain(&Stop::default()).unwrap().leases_reclaimed, 0);
     assert!(
         ahead
+            .leases()
             .reclaim_expired_leases(10, &call_as_ada())
             .unwrap()
             .is_empty()
     );
     for refused in [
-        ahead.reclaim_lease(plan_id, &call_as_ada()),
-        ahead.reclaim_from_dead_holder(plan_id, &call_as_ada()),
+        ahead.leases().reclaim_lease(plan_id, &call_as_ada()),
+        ahead
+            .leases()
+            .reclaim_from_dead_holder(plan_id, &call_as_ada()),
     ] {
         let Err(LifecycleError::Refused(Refusal::Held { holder, .. })) = refused else {
             panic!("{refused:?}");
@@ -177,10 +180,12 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
     let began = Instant::now();
     while began.elapsed() < 3 * lease.as_duration() {
         engine
+            .leases()
             .renew_lease(plan_id, epoch, lease, &call_as_ada())
             .unwrap();
         assert!(
             ahead
+                .leases()
                 .take_over_lease(plan_id, &mut watch, &call_as_ada())
                 .is_err()
         );
@@ -188,6 +193,7 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
     }
     let began = Instant::now();
     while ahead
+        .leases()
         .take_over_lease(plan_id, &mut watch, &call_as_ada())
         .is_err()
     {

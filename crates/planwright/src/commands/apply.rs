@@ -147,6 +147,7 @@ pub fn land_plan(
     );
     let outcome = app
         .lifecycle()?
+        .landing()
         .approve_and_land(plan_id, options, &owner, call)?;
     // Only the process that landed the plan notifies; a follower or a repeated call does not.
     if let LandingOutcome::Landed {
@@ -192,7 +193,10 @@ pub fn confirm_landing(
         LandingPrompt::Apply(options) => options.paths.as_slice(),
         LandingPrompt::Undo => &[],
     };
-    let summary = diff::summarize_changes(&app.lifecycle()?.view_changes(row.plan.id)?, paths)?;
+    let summary = diff::summarize_changes(
+        &app.lifecycle()?.sandboxes().view_changes(row.plan.id)?,
+        paths,
+    )?;
     let targets: Vec<String> = row.plan.resources.iter().map(describe_target).collect();
     let targets = targets.join(", ");
     let question = match prompt {

@@ -35,7 +35,7 @@ pub struct DiffArgs {
 pub fn run(args: &DiffArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
-    let diffs = lifecycle.view_changes(plan_id)?;
+    let diffs = lifecycle.sandboxes().view_changes(plan_id)?;
     if diffs.is_empty() {
         let text =
             "Nothing to compare: the plan has no repository, or work on it has not started.\n";
@@ -61,7 +61,7 @@ pub fn run(args: &DiffArgs, app: &App) -> Result<CommandAnswer, CommandError> {
 /// Shows a plan's full diff on standard output.
 pub fn show_patch(app: &App, plan_id: plan::PlanId) -> Result<(), CommandError> {
     show_changes(
-        &app.lifecycle()?.view_changes(plan_id)?,
+        &app.lifecycle()?.sandboxes().view_changes(plan_id)?,
         DiffFormat::Patch,
         &[],
     )

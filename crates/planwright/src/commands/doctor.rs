@@ -126,10 +126,12 @@ fn fix_problems(app: &App) -> Result<Vec<String>, CommandError> {
             "migrated the store from schema {before} to {after}"
         ));
     }
-    let remnants = lifecycle.find_crash_remnants()?;
+    let remnants = lifecycle.sandboxes().find_crash_remnants()?;
     for (number, remnant) in remnants.iter().enumerate() {
         let owner = format!("doctor {}-{number}", std::process::id());
-        let outcome = lifecycle.recover_remnant(remnant, &owner, &app.new_call())?;
+        let outcome = lifecycle
+            .sandboxes()
+            .recover_remnant(remnant, &owner, &app.new_call())?;
         fixed.push(match remnant {
             CrashRemnant::UnfinishedLanding(plan) => match outcome {
                 Some(LandingOutcome::NeedsAnswer(_)) => {
@@ -150,7 +152,10 @@ fn fix_problems(app: &App) -> Result<Vec<String>, CommandError> {
             }
         });
     }
-    for plan in lifecycle.reclaim_expired_leases(100, &app.new_call())? {
+    for plan in lifecycle
+        .leases()
+        .reclaim_expired_leases(100, &app.new_call())?
+    {
         fixed.push(format!("reclaimed the expired lease of plan {}", plan.id));
     }
     Ok(fixed)
@@ -201,7 +206,7 @@ fn check_isolation() -> DoctorFinding {
 fn check_landings(app: &App) -> Option<DoctorFinding> {
     let lifecycle = app.lifecycle().ok()?;
     lifecycle.store().read_info().ok()?.schema_version?;
-    let found = lifecycle.find_crash_remnants().ok()?;
+    let found = lifecycle.sandboxes().find_crash_remnants().ok()?;
     let landings = found
         .iter()
         .filter(|one| matches!(one, CrashRemnant::UnfinishedLanding(_)))

@@ -122,7 +122,7 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
             (ui::format_age(now, row.plan.updated_at), ui::DIM),
         ];
         if args.cost {
-            let account = app.lifecycle()?.read_ledger(row.plan.id)?.plan;
+            let account = app.lifecycle()?.budgets().read_ledger(row.plan.id)?.plan;
             let limit = row.plan.limits.limit_for(BudgetUnit::Cost);
             let spent = ui::format_spent(BudgetUnit::Cost, account.settled.cost, limit);
             cells.push((spent, anstyle::Style::new()));

@@ -176,7 +176,10 @@ fn list_interrupted_plans(
 
 /// Returns landings that a crash interrupted on this host; none if this host cannot land.
 fn list_unfinished_landings(lifecycle: &Lifecycle) -> Vec<PlanId> {
-    let found = lifecycle.find_crash_remnants().unwrap_or_default();
+    let found = lifecycle
+        .sandboxes()
+        .find_crash_remnants()
+        .unwrap_or_default();
     let landings = found.into_iter().filter_map(|one| match one {
         CrashRemnant::UnfinishedLanding(plan) => Some(plan),
         CrashRemnant::LeftoverSandboxes(_) => None,

@@ -25,7 +25,7 @@ pub struct PathArgs {
 pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
-    let sandboxes = lifecycle.open_sandboxes(plan_id)?;
+    let sandboxes = lifecycle.sandboxes().open_sandboxes(plan_id)?;
     if sandboxes.is_empty() {
         return Err(CommandError::new(
             CommandExit::NotFound,

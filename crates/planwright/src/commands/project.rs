@@ -113,16 +113,26 @@ impl ProjectCommand {
         match self {
             Self::Create { name, places } => {
                 let resources = places.resolve_resources(app)?;
-                let project = app.lifecycle()?.create_project(&name, resources, &call)?;
+                let project = app
+                    .lifecycle()?
+                    .projects()
+                    .create_project(&name, resources, &call)?;
                 Ok(describe_project(app, &project)
                     .with_hint(format!("planwright use ACTION {name}")))
             }
             Self::List { after, limit } => list_projects(after.as_ref(), limit, app),
-            Self::Show { name } => Ok(describe_project(app, &app.lifecycle()?.get_project(&name)?)),
+            Self::Show { name } => Ok(describe_project(
+                app,
+                &app.lifecycle()?.projects().get_project(&name)?,
+            )),
             Self::Link { name, places } => {
                 let mut linked = None;
                 for resource in places.resolve_resources(app)? {
-                    linked = Some(app.lifecycle()?.link_resource(&name, resource, &call)?);
+                    linked = Some(
+                        app.lifecycle()?
+                            .projects()
+                            .link_resource(&name, resource, &call)?,
+                    );
                 }
                 Ok(describe_project(
                     app,
@@ -135,8 +145,12 @@ impl ProjectCommand {
                 force,
             } => {
                 let lifecycle = app.lifecycle()?;
-                let project =
-                    lifecycle.unlink_resource(&name, &resource, force_from_flag(force), &call)?;
+                let project = lifecycle.projects().unlink_resource(
+                    &name,
+                    &resource,
+                    force_from_flag(force),
+                    &call,
+                )?;
                 Ok(describe_project(app, &project))
             }
             Self::Relink {
@@ -150,7 +164,7 @@ impl ProjectCommand {
                         "A resource has one location: pass one --git or one --dir.",
                     ));
                 };
-                let project = app.lifecycle()?.relink_resource(
+                let project = app.lifecycle()?.projects().relink_resource(
                     &name,
                     &resource,
                     moved.host.clone(),
@@ -161,12 +175,12 @@ impl ProjectCommand {
             }
             Self::Pause { name } => Ok(describe_project(
                 app,
-                &app.lifecycle()?.pause_project(&name, &call)?,
+                &app.lifecycle()?.projects().pause_project(&name, &call)?,
             )
             .with_hint(format!("planwright project resume {name}"))),
             Self::Resume { name } => Ok(describe_project(
                 app,
-                &app.lifecycle()?.resume_project(&name, &call)?,
+                &app.lifecycle()?.projects().resume_project(&name, &call)?,
             )),
             Self::Delete { name, force } => delete_project(app, &name, force_from_flag(force)),
         }
@@ -189,10 +203,13 @@ fn delete_project(
 ) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let restore_command = lifecycle
+        .projects()
         .get_project(name)
         .map(|project| creation_command(&project));
     let stranded = list_stranded_plans(app, name)?;
-    lifecycle.delete_project(name, force, &app.new_call())?;
+    lifecycle
+        .projects()
+        .delete_project(name, force, &app.new_call())?;
     let text = format!("Deleted project {name}. Its repositories were not touched.\n");
     let mut answer = CommandAnswer::new(
         json!({ "name": name.to_string(), "stranded_plans": stranded }),
@@ -358,7 +375,10 @@ fn list_projects(
     app: &App,
 ) -> Result<CommandAnswer, CommandError> {
     let limit = usize::from(limit);
-    let mut projects = app.lifecycle()?.list_projects(after, limit + 1)?;
+    let mut projects = app
+        .lifecycle()?
+        .projects()
+        .list_projects(after, limit + 1)?;
     let more = projects.len() > limit;
     projects.truncate(limit);
     let mut table = ui::TextTable::new(["PROJECT", "STATE", "RESOURCES"]);

@@ -61,7 +61,7 @@ pub fn match_changed_paths(
         return Ok(vec![parse_tree_path(pattern)?]);
     };
     let mut found = Vec::new();
-    for diff in lifecycle.view_changes(plan_id)? {
+    for diff in lifecycle.sandboxes().view_changes(plan_id)? {
         found.extend(
             diff.comparison
                 .list_changed_paths(&[text.to_owned()])

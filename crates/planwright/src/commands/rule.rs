@@ -159,8 +159,10 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
     let lifecycle = app.lifecycle()?;
     let warnings =
         rule_warnings::warn_unmatched_globs(app, &draft.check, args.scope.project.as_ref());
-    lifecycle.add_rule(scope.clone(), draft, &app.new_call())?;
-    let rules = lifecycle.list_rules()?;
+    lifecycle
+        .rules()
+        .add_rule(scope.clone(), draft, &app.new_call())?;
+    let rules = lifecycle.rules().list_rules()?;
     let added = rules.find_rule(&scope, &args.name).map(RuleView::from);
     let text = format!(
         "Added rule {} ({scope})\n",
@@ -174,8 +176,10 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
 fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let book = match effective {
-        Some(handle) => lifecycle.effective_rules(app.resolve_plan(handle)?)?,
-        None => lifecycle.list_rules()?,
+        Some(handle) => lifecycle
+            .rules()
+            .effective_rules(app.resolve_plan(handle)?)?,
+        None => lifecycle.rules().list_rules()?,
     };
     let rules: Vec<&Rule> = if effective.is_some() {
         book.effective_rules()
@@ -218,6 +222,7 @@ fn remove_rule(
 ) -> Result<CommandAnswer, CommandError> {
     let scope = scope.resolve_scope(app)?;
     app.lifecycle()?
+        .rules()
         .remove_rule(scope.clone(), name.clone(), &app.new_call())?;
     let text = format!(
         "Removed rule {} ({scope})\n",

@@ -46,7 +46,7 @@ fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let mut table = ui::TextTable::new(["PLAN", "STANDING", "SANDBOX"]);
     let mut views = Vec::new();
-    for plan in lifecycle.plans_with_sandboxes()? {
+    for plan in lifecycle.sandboxes().plans_with_sandboxes()? {
         let row = match lifecycle.get_plan(plan) {
             Ok(row) => row,
             // The sandbox belongs to another store, or its plan was never committed.
@@ -63,6 +63,7 @@ fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
         };
         let (standing, style) = app.plan_standing(&row)?;
         let paths: Vec<String> = lifecycle
+            .sandboxes()
             .list_sandboxes(plan)
             .map(|found| {
                 found
@@ -110,7 +111,7 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
     let lifecycle = app.lifecycle()?;
     let plans: Vec<PlanId> = match id {
         Some(id) => vec![app.resolve_plan(id)?],
-        None => lifecycle.plans_with_sandboxes()?,
+        None => lifecycle.sandboxes().plans_with_sandboxes()?,
     };
     let mut text = String::new();
     let mut views = Vec::new();
@@ -135,7 +136,7 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
             continue;
         }
         let handle = lifecycle.short_handle(plan)?;
-        let cleanup = match lifecycle.clean_sandboxes(&row.plan) {
+        let cleanup = match lifecycle.sandboxes().clean_sandboxes(&row.plan) {
             Ok(cleanup) => cleanup,
             Err(error) if id.is_none() => {
                 let error = CommandError::from(error);
@@ -221,8 +222,8 @@ fn archive_view(archived: &ArchivedFiles) -> Value {
 
 fn restore_sandbox(id: &str, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(id)?;
-    let restored = app.lifecycle()?.restore_sandboxes(plan_id)?;
-    let agent_refs = app.lifecycle()?.list_agent_refs(plan_id)?;
+    let restored = app.lifecycle()?.sandboxes().restore_sandboxes(plan_id)?;
+    let agent_refs = app.lifecycle()?.sandboxes().list_agent_refs(plan_id)?;
     if restored.is_empty() && agent_refs.is_empty() {
         let archived = app
             .lifecycle()?

@@ -47,7 +47,7 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         .with_hint(format!("Wait until it is done: planwright wait {handle}")));
     }
     // Opening cleans the git configuration, so it must come before any git command runs there.
-    let sandboxes = lifecycle.open_sandboxes(plan_id)?;
+    let sandboxes = lifecycle.sandboxes().open_sandboxes(plan_id)?;
     let requested = args.resource.as_deref();
     let entered = sandboxes
         .iter()
@@ -103,7 +103,7 @@ pub fn work_by_hand(
         )
         .with_hint(format!("planwright path {plan_id}")));
     }
-    let opened = match lifecycle.open_held_sandboxes(&claim) {
+    let opened = match lifecycle.sandboxes().open_held_sandboxes(&claim) {
         Ok(opened) => opened,
         Err(error) => {
             // Do not keep the lease until it expires.
@@ -187,7 +187,10 @@ fn submit_work(
         Ok(done) => done,
         Err(error) => {
             // Release the plan; the changes stay in the sandbox for the next shell.
-            let _ = app.lifecycle()?.release_lease(plan, epoch, &app.new_call());
+            let _ = app
+                .lifecycle()?
+                .leases()
+                .release_lease(plan, epoch, &app.new_call());
             return Err(error.into());
         }
     };
@@ -203,7 +206,7 @@ fn submit_work(
 
 /// Returns the current tree of each sandbox, by resource.
 fn read_sandbox_trees(app: &App, plan_id: PlanId) -> Result<Vec<(String, String)>, CommandError> {
-    let diffs = app.lifecycle()?.view_sandbox_changes(plan_id)?;
+    let diffs = app.lifecycle()?.sandboxes().view_sandbox_changes(plan_id)?;
     Ok(diffs
         .into_iter()
         .map(|one| (one.resource, one.comparison.new_tree().to_owned()))

@@ -27,7 +27,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(app.resolve_plan(&args.id)?)?;
     let changesets = lifecycle.list_changesets(row.plan.id)?;
-    let ledger = lifecycle.read_ledger(row.plan.id)?;
+    let ledger = lifecycle.budgets().read_ledger(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
     let (mut standing, mut style) = app.plan_standing(&row)?;
@@ -89,7 +89,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     }
     if let Some(lease) = &row.lease {
         let until = format!("until {}", format_timestamp(lease.expires_at));
-        let validity = match lifecycle.holder_liveness(&row)? {
+        let validity = match lifecycle.leases().holder_liveness(&row)? {
             Some(HolderLiveness::Ended) => format!("(process ended), lease {until}"),
             Some(HolderLiveness::Unknown) | None if lease.expires_at < now => {
                 format!("expired {}", ui::format_age(now, lease.expires_at))
@@ -133,7 +133,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         lines.push(("landed", target));
     }
     if !plan.resources.is_empty()
-        && let Ok(sandboxes) = lifecycle.list_sandboxes(plan.id)
+        && let Ok(sandboxes) = lifecycle.sandboxes().list_sandboxes(plan.id)
         && !sandboxes.is_empty()
     {
         // Show the command instead of the path: it cleans the git configuration before anyone enters.

@@ -31,7 +31,7 @@ pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if !args.yes && landed {
         apply::confirm_landing(app, &row, &apply::LandingPrompt::Undo)?;
     }
-    let undone = lifecycle.undo_plan(plan_id, &call)?;
+    let undone = lifecycle.landing().undo_plan(plan_id, &call)?;
     if let Some(done) = undone.earlier_outcome {
         return apply::describe_landing(
             app,

@@ -220,7 +220,7 @@ fn warn_paused_projects(app: &App, projects: &[QualifiedName]) -> Vec<UserMessag
     };
     let mut messages = Vec::new();
     for name in projects {
-        let project = lifecycle.get_project(name);
+        let project = lifecycle.projects().get_project(name);
         if project.is_ok_and(|project| project.paused.is_some()) {
             messages.push(UserMessage {
                 level: "warn",
@@ -264,6 +264,7 @@ pub fn warn_uncommitted(
         return Vec::new();
     };
     let locations = lifecycle
+        .sandboxes()
         .locate_project_resources(projects)
         .unwrap_or_default();
     let mut messages = Vec::new();

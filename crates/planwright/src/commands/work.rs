@@ -45,7 +45,7 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     signals::stop_on_signals(&stop)?;
     let lifecycle = app.lifecycle()?;
     if let Some(project) = &args.project {
-        lifecycle.get_project(project)?;
+        lifecycle.projects().get_project(project)?;
     }
     let moment = app.clock.now().0;
     let owner = format!("worker {}-{moment:x}", std::process::id());

@@ -283,9 +283,13 @@ pub fn run_call(
             engine.create_action(definition, call).map(drop)
         }
         "archive-action" => engine.archive_action(&action, call).map(drop),
-        "add-rule" => engine.add_rule(RuleScope::Global, failing_rule(Gate::Result), call),
+        "add-rule" => engine
+            .rules()
+            .add_rule(RuleScope::Global, failing_rule(Gate::Result), call),
         "remove-rule" => {
-            engine.remove_rule(RuleScope::Action(action), "calm".parse().unwrap(), call)
+            engine
+                .rules()
+                .remove_rule(RuleScope::Action(action), "calm".parse().unwrap(), call)
         }
         "use" => engine.use_action(use_request(&action), call).map(drop),
         "start-strategize" => engine
@@ -302,7 +306,7 @@ pub fn run_call(
         "approve" => engine
             .approve_result(plan, &plan::LandingOptions::default(), call)
             .map(drop),
-        "reclaim" => engine.reclaim_lease(plan, call).map(drop),
+        "reclaim" => engine.leases().reclaim_lease(plan, call).map(drop),
         "retry" => engine.retry_phase(plan, false, None, call).map(drop),
         "cancel" => engine.cancel_plan(plan, None, call).map(drop),
         "complete-strategize" => engine
@@ -317,9 +321,10 @@ pub fn run_call(
         "prepare-apply" => engine.prepare_apply(plan, epoch(), &[], call).map(drop),
         "withdraw-apply" => engine.withdraw_apply(plan, epoch(), call).map(drop),
         "renew" => engine
+            .leases()
             .renew_lease(plan, epoch(), LONG_LEASE, call)
             .map(drop),
-        "release" => engine.release_lease(plan, epoch(), call).map(drop),
+        "release" => engine.leases().release_lease(plan, epoch(), call).map(drop),
         "constrain" => engine
             .constrain_landing(plan, epoch(), ConstraintKind::Conflict, "no", vec![], call)
             .map(drop),

@@ -8,9 +8,9 @@ use plan::{LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{SandboxError, SandboxKey};
 
 use super::{LANDING_LEASE, landing_method, needs_new_approval, parse_result_tree};
-use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
+use crate::{Call, Landing, LifecycleError, OperationOutcome};
 
-impl Lifecycle {
+impl Landing<'_> {
     /// Approves a queued landing again if the options differ from the approved ones.
     pub(super) fn renew_approval(
         &self,
@@ -19,13 +19,15 @@ impl Lifecycle {
         owner: &str,
         call: &Call,
     ) -> Result<(), LifecycleError> {
-        let row = self.get_plan(plan_id)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
         let is_queued = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Queued(..)));
         if !is_queued || !needs_new_approval(&row.plan, options) {
             return Ok(());
         }
         let follow_up = call.follow_up();
-        let claim = self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up)?;
+        let claim = self
+            .lifecycle
+            .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)?;
         let constrain = ConstrainApply {
             epoch: claim.epoch(),
             kind: ConstraintKind::ApprovalVoid,
@@ -33,9 +35,12 @@ impl Lifecycle {
             paths: Vec::new(),
             commits: Vec::new(),
         };
-        self.submit_for_plan(plan_id, constrain, &follow_up)?;
+        self.lifecycle
+            .submit_for_plan(plan_id, constrain, &follow_up)?;
         self.approve_if_needed(&row.plan, options, call)?;
-        self.retry_phase(plan_id, false, None, &follow_up).map(drop)
+        self.lifecycle
+            .retry_phase(plan_id, false, None, &follow_up)
+            .map(drop)
     }
 
     /// Checks that the result can land with these options.
@@ -44,11 +49,11 @@ impl Lifecycle {
         plan: &Plan,
         options: &LandingOptions,
     ) -> Result<(), LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut unmatched = None;
         let mut matched = options.paths.is_empty();
         for tree in changed_trees(plan) {
-            let location = self.locate_resource_named(plan, &tree.resource)?;
+            let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -79,10 +84,10 @@ impl Lifecycle {
         plan_id: PlanId,
         options: &LandingOptions,
     ) -> Result<(), LifecycleError> {
-        let Some(local_host) = &self.local_host else {
+        let Some(local_host) = &self.lifecycle.local_host else {
             return Ok(());
         };
-        let Some(row) = self.store.read_plan(plan_id)? else {
+        let Some(row) = self.lifecycle.store.read_plan(plan_id)? else {
             return Ok(());
         };
         if !row.plan.stage.is_final() {
@@ -92,7 +97,10 @@ impl Lifecycle {
             return Ok(());
         }
         for tree in changed_trees(&row.plan) {
-            if let Ok(location) = self.locate_resource_named(&row.plan, &tree.resource) {
+            if let Ok(location) = self
+                .lifecycle
+                .locate_resource_named(&row.plan, &tree.resource)
+            {
                 let sandbox_key = SandboxKey {
                     plan_id,
                     resource: &location,
@@ -107,9 +115,9 @@ impl Lifecycle {
 
     /// Checks that all trees of a result exist. What a person cannot see, they cannot approve.
     fn check_result_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         for tree in plan.result.iter().flat_map(|result| &result.trees) {
-            match self.locate_resource_named(plan, &tree.resource) {
+            match self.lifecycle.locate_resource_named(plan, &tree.resource) {
                 Ok(location) => {
                     let plan_id = plan.id;
                     let sandbox_key = SandboxKey {
@@ -133,16 +141,23 @@ impl Lifecycle {
         options: &LandingOptions,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        match self.approve_result_with(plan_id, options, true, call) {
-            Err(LifecycleError::Refused(_)) => self.apply_plan(plan_id, call),
+        match self
+            .lifecycle
+            .approve_result_with(plan_id, options, true, call)
+        {
+            Err(LifecycleError::Refused(_)) => self.lifecycle.apply_plan(plan_id, call),
             other => other,
         }
     }
 
     /// Is the approval still valid for the current rules and, if the profile requires it, the current targets?
     fn is_approval_current(&self, plan: &Plan) -> Result<bool, LifecycleError> {
-        let targets = self.read_targets(plan, Gate::Apply)?;
-        let rules = self.rules_for_plan(plan)?.with_plan_rules(plan, &targets);
+        let targets = self.lifecycle.gates().read_targets(plan, Gate::Apply)?;
+        let rules = self
+            .lifecycle
+            .rules()
+            .rules_for_plan(plan)?
+            .with_plan_rules(plan, &targets);
         let rules = rules.effective_rules_at(Gate::Apply.judged_gates());
         let rules: Vec<RuleRef> = rules.iter().map(|rule| rule.reference()).collect();
         let tips = plan.approval.as_ref().map(|approval| &approval.tips);
@@ -166,7 +181,8 @@ impl Lifecycle {
         if current_approval.is_some() && self.is_approval_current(plan)? {
             return Ok(false);
         }
-        self.approve_result_with(plan.id, options, true, call)
+        self.lifecycle
+            .approve_result_with(plan.id, options, true, call)
             .map(|_| true)
     }
 }

@@ -12,7 +12,7 @@ use store::PlanFilter;
 
 use super::LandingOutcome;
 use super::approve::changed_trees;
-use crate::{Call, EngineProgress, Lifecycle, LifecycleError, OperationOutcome};
+use crate::{Call, EngineProgress, Landing, LifecycleError, OperationOutcome};
 
 /// How long to wait for another process's landing. It may have slow rules to check.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -46,7 +46,7 @@ impl<'a> LandingFollower<'a> {
     }
 }
 
-impl Lifecycle {
+impl Landing<'_> {
     /// Waits until the other holder has finished. Returns nothing if the landing can be claimed now. Returns the
     /// refusal if the plan landed with other options than requested.
     pub(super) fn follow_landing(
@@ -56,7 +56,7 @@ impl Lifecycle {
     ) -> Result<Option<LandingOutcome>, LifecycleError> {
         let stop = follower.call.stop.clone().unwrap_or_default();
         loop {
-            let plan = self.get_plan(follower.plan_id)?.plan;
+            let plan = self.lifecycle.get_plan(follower.plan_id)?.plan;
             let PlanStage::Apply(landing) = &plan.stage else {
                 return Err(refusal.into());
             };
@@ -95,7 +95,8 @@ impl Lifecycle {
                 return Err(refusal.into());
             }
             if !follower.is_reported {
-                self.report_progress(&plan, EngineProgress::FollowingLanding(holder));
+                self.lifecycle
+                    .report_progress(&plan, EngineProgress::FollowingLanding(holder));
                 follower.is_reported = true;
             }
             if self.try_take_over(&plan, follower.call)? {
@@ -112,9 +113,14 @@ impl Lifecycle {
         plan_id: PlanId,
         call: &Call,
     ) -> Result<(), LifecycleError> {
-        let reclaimed = self.reclaim_from_dead_holder(plan_id, call)?.plan;
+        let reclaimed = self
+            .lifecycle
+            .leases()
+            .reclaim_from_dead_holder(plan_id, call)?
+            .plan;
         if let PlanStage::Apply(ApplyState::Errored(_)) = reclaimed.stage {
-            self.retry_phase(plan_id, false, None, &call.follow_up())?;
+            self.lifecycle
+                .retry_phase(plan_id, false, None, &call.follow_up())?;
         }
         Ok(())
     }
@@ -123,10 +129,13 @@ impl Lifecycle {
     /// `take_over_landing`, the follower's request counts as a retry. Returns whether the plan changed: of several
     /// followers one retries, and the others go on from there.
     fn retry_lost_landing(&self, plan: &Plan, call: &Call) -> Result<bool, LifecycleError> {
-        match self.retry_phase(plan.id, false, None, &call.follow_up()) {
+        match self
+            .lifecycle
+            .retry_phase(plan.id, false, None, &call.follow_up())
+        {
             Ok(_) => Ok(true),
             Err(LifecycleError::Refused(_)) => {
-                Ok(self.get_plan(plan.id)?.plan.version != plan.version)
+                Ok(self.lifecycle.get_plan(plan.id)?.plan.version != plan.version)
             }
             Err(error) => Err(error),
         }
@@ -141,7 +150,7 @@ impl Lifecycle {
     }
 
     fn wait_for_commit(&self, stop: &Stop) -> Result<(), LifecycleError> {
-        self.store.wait_for_commit(POLL_INTERVAL)?;
+        self.lifecycle.store.wait_for_commit(POLL_INTERVAL)?;
         match stop.is_requested() {
             true => Err(LifecycleError::Stopped),
             false => Ok(()),
@@ -162,7 +171,7 @@ impl Lifecycle {
             project: plan.resources.first().map(|one| one.project.clone()),
             ..PlanFilter::default()
         };
-        let rows = self.store.list_plans(&filter, None, MAX_PLANS)?;
+        let rows = self.lifecycle.store.list_plans(&filter, None, MAX_PLANS)?;
         let rest = rows
             .iter()
             .find(|row| row.plan.origin == PlanOrigin::RestOf(plan.id));
@@ -208,6 +217,7 @@ mod tests {
     use store::MemoryStore;
 
     use super::*;
+    use crate::Lifecycle;
     use crate::NextPhase;
     use crate::claim::tests::claim_new_plan;
 
@@ -232,13 +242,13 @@ mod tests {
                 .start_apply(plan_id, "gone", minute, &ada)
                 .unwrap()
                 .epoch();
-            lifecycle.reclaim_own_lease(plan_id, epoch, &ada).unwrap();
+            lifecycle.leases().reclaim_own_lease(plan_id, epoch, &ada).unwrap();
         }
         let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
         assert_eq!(stage.to_string(), "apply/errored");
         let options = LandingOptions::default();
         let mut follower = LandingFollower::new(plan_id, &options, &ada);
-        let followed = lifecycle.follow_landing(&mut follower, Refusal::NeedsApproval);
+        let followed = lifecycle.landing().follow_landing(&mut follower, Refusal::NeedsApproval);
         assert!(matches!(followed, Ok(None)), "{followed:?}");
         let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
         assert_eq!(stage.to_string(), "apply/queued");

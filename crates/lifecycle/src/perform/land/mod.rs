@@ -66,7 +66,19 @@ enum TargetOutcome {
     Removed,
 }
 
+/// Brings results into their targets, and takes them back.
+#[derive(Clone, Copy)]
+pub struct Landing<'a> {
+    lifecycle: &'a Lifecycle,
+}
+
 impl Lifecycle {
+    pub fn landing(&self) -> Landing<'_> {
+        Landing { lifecycle: self }
+    }
+}
+
+impl Landing<'_> {
     /// Approves a result and lands it in the foreground. After a crash, calling it again finishes the
     /// landing. If another process is already landing the plan, waits for it.
     pub fn approve_and_land(
@@ -76,15 +88,17 @@ impl Lifecycle {
         owner: &str,
         call: &Call,
     ) -> Result<LandingOutcome, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
-        self.check_resources_reachable(&row.plan)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
+        self.lifecycle
+            .sandboxes()
+            .check_resources_reachable(&row.plan)?;
         let follow_up = call.follow_up();
         if needs_new_approval(&row.plan, options) && row.plan.result.is_some() {
             self.check_landing_options(&row.plan, options)?;
         }
         // Held until the landing ends. After a crash, others see that this process is dead and need not
         // wait for the lease to expire.
-        let _presence = match &self.local_host {
+        let _presence = match &self.lifecycle.local_host {
             Some(local_host) => Some(local_host.sandboxes.register_presence(owner)?),
             None => None,
         };
@@ -107,7 +121,11 @@ impl Lifecycle {
             // Another holder was faster: wait for it. If it gives up or dies, claim the landing here.
             match self.follow_landing(&mut follower, refusal)? {
                 Some(outcome) => return Ok(outcome),
-                None => claimed = self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up),
+                None => {
+                    claimed = self
+                        .lifecycle
+                        .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
+                }
             }
         }
     }
@@ -125,10 +143,11 @@ impl Lifecycle {
             match landing {
                 ApplyState::Constrained(_) => {
                     self.approve_if_needed(plan, options, call)?;
-                    self.retry_phase(plan_id, false, None, &follow_up)?;
+                    self.lifecycle
+                        .retry_phase(plan_id, false, None, &follow_up)?;
                 }
                 ApplyState::Errored(_) => {
-                    self.retry_phase(plan_id, false, None, call)?;
+                    self.lifecycle.retry_phase(plan_id, false, None, call)?;
                     self.renew_approval(plan_id, options, owner, &follow_up)?;
                 }
                 ApplyState::Processing(..) => {
@@ -143,17 +162,21 @@ impl Lifecycle {
             }
         } else {
             let is_newly_approved = self.approve_if_needed(plan, options, call)?;
-            self.apply_plan(plan_id, if is_newly_approved { &follow_up } else { call })?;
+            self.lifecycle
+                .apply_plan(plan_id, if is_newly_approved { &follow_up } else { call })?;
         }
-        self.start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
+        self.lifecycle
+            .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
     }
 
     /// Runs a claimed landing to its end.
     pub fn drive_landing(&self, claim: &Claim) -> Result<LandingOutcome, LifecycleError> {
         let (plan_id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
-        let landing = self.run_with_lease_renewal(plan_id, epoch, &call, || {
-            self.run_landing_steps(plan_id, epoch, &call)
-        });
+        let landing = self
+            .lifecycle
+            .run_with_lease_renewal(plan_id, epoch, &call, || {
+                self.run_landing_steps(plan_id, epoch, &call)
+            });
         match landing {
             Err(LifecycleError::Sandbox(error)) if error.is_invalid_landing_option() => {
                 // A person can approve it again with other options.
@@ -164,19 +187,19 @@ impl Lifecycle {
                     paths: Vec::new(),
                     commits: Vec::new(),
                 };
-                self.submit_for_plan(plan_id, constrain, &call)?;
+                self.lifecycle.submit_for_plan(plan_id, constrain, &call)?;
                 Err(error.into())
             }
             Err(LifecycleError::Sandbox(error))
                 if error.is_transient() || self.is_landing_prepared(plan_id) =>
             {
                 // Queue it for a retry. A stored intent stays, so the retry finishes what was begun.
-                let _ = self.release_lease(plan_id, epoch, &call);
+                let _ = self.lifecycle.leases().release_lease(plan_id, epoch, &call);
                 Err(error.into())
             }
             Err(LifecycleError::Sandbox(error)) => {
                 // A retry would fail the same way, so a person has to see the reason.
-                let _ = self.fail_work(
+                let _ = self.lifecycle.fail_work(
                     plan_id,
                     epoch,
                     FailureCategory::Resource,
@@ -191,7 +214,7 @@ impl Lifecycle {
 
     /// Is the intent stored, so that targets may have moved?
     fn is_landing_prepared(&self, plan_id: PlanId) -> bool {
-        let row = self.get_plan(plan_id);
+        let row = self.lifecycle.get_plan(plan_id);
         row.is_ok_and(|row| row.plan.is_prepared())
     }
 
@@ -202,14 +225,18 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<LandingOutcome, LifecycleError> {
         for _ in 0..MAX_LANDING_STEPS {
-            let row = self.get_plan(plan_id)?;
+            let row = self.lifecycle.get_plan(plan_id)?;
             if !row.plan.has_targets() {
-                let done = self.complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                let done = self
+                    .lifecycle
+                    .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
                 return Ok(landed_outcome(done, Vec::new(), None));
             }
             let ended = match row.plan.stage.intent().cloned() {
                 Some(intent) if intent.vouched.is_some() => {
-                    let done = self.complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                    let done =
+                        self.lifecycle
+                            .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
                     Some(landed_outcome(done, Vec::new(), None))
                 }
                 Some(intent) => match self.move_targets(&row.plan, epoch, &intent, call)? {
@@ -242,21 +269,21 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<LandingStep, LifecycleError> {
         let plan = &row.plan;
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let approval = plan.valid_approval().ok_or(Refusal::NeedsApproval)?;
         let mode = landing_method(&approval.options);
         let message = LandingMessage {
             plan_id: plan.id,
             goal: plan.goal.to_string(),
             chain_head: row.head,
-            unix_seconds: self.store.now()?.0.div_euclid(1_000_000),
+            unix_seconds: self.lifecycle.store.now()?.0.div_euclid(1_000_000),
             allow_empty: approval.options.allow_empty,
         };
         let mut moves = Vec::new();
         let mut unchanged_targets = Vec::new();
         let trees = plan.result.iter().flat_map(|result| &result.trees);
         for tree in trees.filter(|tree| tree.changes != Some(0) || approval.options.allow_empty) {
-            let location = self.locate_resource_named(plan, &tree.resource)?;
+            let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -319,7 +346,7 @@ impl Lifecycle {
                 call,
             );
         }
-        match self.prepare_apply(plan.id, epoch, &moves, call) {
+        match self.lifecycle.prepare_apply(plan.id, epoch, &moves, call) {
             Ok(done) => Ok(LandingStep::Completed(done)),
             // The result alone passed its rules; merged with the current target it does not.
             Err(LifecycleError::Blocked(blocked)) => {
@@ -351,11 +378,11 @@ impl Lifecycle {
         if options.paths.is_empty() {
             return Ok(Some(whole));
         }
-        match self
-            .local_host()?
-            .sandboxes
-            .restrict_result(sandbox_key, &whole, &options.paths)
-        {
+        match self.lifecycle.local_host()?.sandboxes.restrict_result(
+            sandbox_key,
+            &whole,
+            &options.paths,
+        ) {
             // With several resources, a path need not exist in each.
             Err(SandboxError::NoPathMatches { .. }) if plan.resources.len() > 1 => Ok(None),
             other => Ok(Some(other?)),
@@ -370,11 +397,11 @@ impl Lifecycle {
         intent: &LandingIntent,
         call: &Call,
     ) -> Result<LandingStep, LifecycleError> {
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut kept = Vec::new();
         let mut outcomes = Vec::new();
         for step in &intent.moves {
-            let location = self.locate_resource_named(plan, &step.resource)?;
+            let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id,
                 resource: &location,
@@ -401,7 +428,9 @@ impl Lifecycle {
                 target_name(location),
                 &step.new[..step.new.len().min(10)],
             );
-            let done = self.ask_question(plan.id, epoch, &question, None, call)?;
+            let done = self
+                .lifecycle
+                .ask_question(plan.id, epoch, &question, None, call)?;
             return Ok(LandingStep::Ended(LandingOutcome::NeedsAnswer(done)));
         }
         let landed_resources: Vec<String> = outcomes
@@ -411,7 +440,7 @@ impl Lifecycle {
             .collect();
         if landed_resources.is_empty() {
             // No target has the change, so the intent can be withdrawn safely.
-            self.withdraw_apply(plan.id, epoch, call)?;
+            self.lifecycle.withdraw_apply(plan.id, epoch, call)?;
             let obstructed =
                 outcomes
                     .into_iter()
@@ -429,9 +458,13 @@ impl Lifecycle {
             };
         }
         // Some targets have the change, so the landing counts. The others become a new plan.
-        let rest = self.build_remainder_plan(plan, &intent.moves, &landed_resources)?;
+        let rest = self
+            .lifecycle
+            .landing().build_remainder_plan(plan, &intent.moves, &landed_resources)?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
-        let done = self.complete_apply(plan.id, epoch, landed_resources, rest, call)?;
+        let done = self
+            .lifecycle
+            .complete_apply(plan.id, epoch, landed_resources, rest, call)?;
         Ok(LandingStep::Ended(landed_outcome(done, kept, rest_id)))
     }
 
@@ -475,7 +508,7 @@ impl Lifecycle {
             paths,
             commits,
         };
-        let done = self.submit_for_plan(plan_id, constrain, call)?;
+        let done = self.lifecycle.submit_for_plan(plan_id, constrain, call)?;
         Ok(LandingStep::Ended(LandingOutcome::Constrained(done)))
     }
 
@@ -483,20 +516,8 @@ impl Lifecycle {
     /// what remains.
     fn clean_after_landing(&self, plan: &Plan) {
         if plan.policy.clean != SandboxCleanupPolicy::Manual {
-            let _ = self.clean_sandboxes(plan);
+            let _ = self.lifecycle.sandboxes().clean_sandboxes(plan);
         }
-    }
-
-    pub(crate) fn locate_resource_named(
-        &self,
-        plan: &Plan,
-        resource: &str,
-    ) -> Result<LocalResource, LifecycleError> {
-        let found = plan.resources.iter().find(|one| one.name == resource);
-        let found = found.ok_or_else(|| LifecycleError::ResourceGone {
-            resource: resource.to_owned(),
-        })?;
-        self.locate_resource(found)
     }
 }
 

@@ -7,9 +7,9 @@ use sandbox::SandboxKey;
 
 use super::parse_result_tree;
 use crate::perform::enter::parse_object_id;
-use crate::{Lifecycle, LifecycleError};
+use crate::{Landing, LifecycleError};
 
-impl Lifecycle {
+impl Landing<'_> {
     /// Builds a plan with the resources whose targets could not be moved and the paths that were not
     /// selected. Returns nothing if everything landed.
     pub(super) fn build_remainder_plan(
@@ -22,7 +22,7 @@ impl Lifecycle {
             .approval
             .as_ref()
             .is_some_and(|approval| !approval.options.paths.is_empty());
-        let remainder_id = self.ids.new_plan_id();
+        let remainder_id = self.lifecycle.ids.new_plan_id();
         let mut remaining_trees = Vec::new();
         for tree in plan.result.iter().flat_map(|result| &result.trees) {
             let step = moves.iter().find(|step| step.resource == tree.resource);
@@ -62,13 +62,13 @@ impl Lifecycle {
         tree: &ResultTree,
         step: &RefMove,
     ) -> Result<Option<ResultTree>, LifecycleError> {
-        let location = self.locate_resource_named(plan, &tree.resource)?;
+        let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
         let sandbox_key = SandboxKey {
             plan_id: plan.id,
             resource: &location,
         };
         let whole = parse_result_tree(tree)?;
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let remainder = sandboxes.compute_rest(
             &sandbox_key,
             remainder_id,

@@ -5,7 +5,7 @@ use sandbox::SandboxKey;
 use sandbox::land::TargetState;
 
 use super::{LandingOutcome, landed_outcome, parse_proposal};
-use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
+use crate::{Call, Landing, LifecycleError, OperationOutcome};
 
 /// The outcome of one landing step.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +17,7 @@ pub enum LandingStep {
     Ended(LandingOutcome),
 }
 
-impl Lifecycle {
+impl Landing<'_> {
     /// Merges, checks for obstacles and stores the intent. Ends the landing if there is an obstacle.
     pub fn prepare_landing(
         &self,
@@ -25,10 +25,10 @@ impl Lifecycle {
         epoch: Epoch,
         call: &Call,
     ) -> Result<LandingStep, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
         if !row.plan.has_targets() || !row.plan.is_held_by(epoch) || row.plan.is_prepared() {
             // Either there is nothing to merge, or the decision refuses.
-            let done = self.prepare_apply(plan_id, epoch, &[], call)?;
+            let done = self.lifecycle.prepare_apply(plan_id, epoch, &[], call)?;
             return Ok(LandingStep::Completed(done));
         }
         self.propose_landing(&row, epoch, call)
@@ -41,7 +41,7 @@ impl Lifecycle {
         epoch: Epoch,
         call: &Call,
     ) -> Result<LandingStep, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
         let intent = row.plan.stage.intent().cloned();
         let intent = intent.filter(|intent| row.plan.is_held_by(epoch) && intent.vouched.is_none());
         let step = match intent {
@@ -49,7 +49,9 @@ impl Lifecycle {
                 self.move_targets(&row.plan, epoch, &intent, call)?
             }
             Some(_) | None => {
-                let done = self.complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                let done = self
+                    .lifecycle
+                    .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
                 LandingStep::Ended(landed_outcome(done, Vec::new(), None))
             }
         };
@@ -66,7 +68,7 @@ impl Lifecycle {
         epoch: Epoch,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
         let intent = row
             .plan
             .stage
@@ -76,13 +78,15 @@ impl Lifecycle {
             .map(|intent| intent.moves.as_slice())
             .unwrap_or_default()
         {
-            let location = self.locate_resource_named(&row.plan, &step.resource)?;
+            let location = self
+                .lifecycle
+                .locate_resource_named(&row.plan, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id,
                 resource: &location,
             };
             let proposal = parse_proposal(step)?;
-            let sandboxes = &self.local_host()?.sandboxes;
+            let sandboxes = &self.lifecycle.local_host()?.sandboxes;
             match sandboxes.observe_target(&sandbox_key, &proposal)? {
                 TargetState::Untouched | TargetState::Moved => {
                     sandboxes.recover_landing(&sandbox_key, &proposal)?
@@ -95,6 +99,6 @@ impl Lifecycle {
                 }
             }
         }
-        self.withdraw_apply(plan_id, epoch, call)
+        self.lifecycle.withdraw_apply(plan_id, epoch, call)
     }
 }

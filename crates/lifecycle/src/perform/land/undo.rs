@@ -13,7 +13,7 @@ use sandbox::SandboxKey;
 use store::{PlanFilter, PlanRow};
 
 use crate::perform::enter::parse_object_id;
-use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
+use crate::{Call, Landing, LifecycleError, OperationOutcome};
 
 /// How many plans per state are searched for an undo of another.
 const MAX_UNDO_CANDIDATES: usize = 1000;
@@ -29,20 +29,22 @@ pub struct UndoPlan {
     pub options: LandingOptions,
 }
 
-impl Lifecycle {
+impl Landing<'_> {
     /// Creates a plan with the inverse of a landed one. Landing it merges the inverse with later changes.
     pub fn undo_plan(&self, plan_id: PlanId, call: &Call) -> Result<UndoPlan, LifecycleError> {
-        let origin = self.get_plan(plan_id)?.plan;
+        let origin = self.lifecycle.get_plan(plan_id)?.plan;
         if !matches!(origin.stage, PlanStage::Apply(ApplyState::Applied(_)))
             || !origin.has_targets()
         {
             let empty_undo = LinkedPlan {
-                id: self.ids.new_plan_id(),
+                id: self.lifecycle.ids.new_plan_id(),
                 resources: Vec::new(),
                 result: ResultContent::default(),
             };
             // Nothing landed. Submit anyway, so that the decision returns the right refusal.
-            let done = self.submit_for_plan(plan_id, UndoLanding(empty_undo), call)?;
+            let done = self
+                .lifecycle
+                .submit_for_plan(plan_id, UndoLanding(empty_undo), call)?;
             return Ok(UndoPlan {
                 plan_id: done.plan.id,
                 earlier_outcome: None,
@@ -69,10 +71,12 @@ impl Lifecycle {
                 options,
             });
         }
-        let sandboxes = &self.local_host()?.sandboxes;
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut trees = Vec::new();
         for step in &origin.landed {
-            let location = self.locate_resource_named(&origin, &step.resource)?;
+            let location = self
+                .lifecycle
+                .locate_resource_named(&origin, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id,
                 resource: &location,
@@ -118,11 +122,12 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         let trees = result.trees.iter();
         let linked = LinkedPlan {
-            id: self.ids.new_plan_id(),
+            id: self.lifecycle.ids.new_plan_id(),
             resources: trees.map(|tree| tree.resource.clone()).collect(),
             result: result.clone(),
         };
-        self.submit_for_plan(plan_id, UndoLanding(linked), call)
+        self.lifecycle
+            .submit_for_plan(plan_id, UndoLanding(linked), call)
     }
 
     /// Returns the undo plan of this plan. Concurrent and repeated calls get the same one. After an undo plan
@@ -166,7 +171,10 @@ impl Lifecycle {
             project: plan.resources.first().map(|one| one.project.clone()),
             ..PlanFilter::default()
         };
-        let rows = self.store.list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
+        let rows = self
+            .lifecycle
+            .store
+            .list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
         let undoes = |row: &PlanRow| row.plan.origin == PlanOrigin::UndoOf(plan.id);
         Ok(rows.iter().any(undoes))
     }
@@ -188,7 +196,10 @@ impl Lifecycle {
                 project: origin.resources.first().map(|one| one.project.clone()),
                 ..PlanFilter::default()
             };
-            let rows = self.store.list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
+            let rows = self
+                .lifecycle
+                .store
+                .list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
             let undoes = |row: &&PlanRow| row.plan.origin == PlanOrigin::UndoOf(origin.id);
             if let Some(row) = rows.iter().find(undoes) {
                 return Ok(Some(row.plan.id));

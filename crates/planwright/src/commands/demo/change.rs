@@ -69,7 +69,7 @@ impl DemoRun {
             "the agent changed its copy; yours is untouched",
         )?;
         claim.complete_execute(&ResultContent::default())?;
-        for diff in lifecycle.view_changes(plan)? {
+        for diff in lifecycle.sandboxes().view_changes(plan)? {
             let text = diff
                 .comparison
                 .diff_text(DiffFormat::Patch, &[])
@@ -96,7 +96,7 @@ impl DemoRun {
         self.start_chapter("8. What you approve lands exactly once, and can be undone");
         let landed = self.land_plan(lifecycle, plan_id, &LandingOptions::default())?;
         self.expect_file(shop, TIDIED_PRICES, &format!("landed on main as {landed}"))?;
-        match lifecycle.approve_and_land(
+        match lifecycle.landing().approve_and_land(
             plan_id,
             &LandingOptions::default(),
             "demo-again",
@@ -105,7 +105,7 @@ impl DemoRun {
             Err(error) => self.add_line(format!("apply again: {error}")),
             Ok(_) => return Err(defect_error("a change landed twice")),
         }
-        let undone = lifecycle.undo_plan(plan_id, &self.call)?;
+        let undone = lifecycle.landing().undo_plan(plan_id, &self.call)?;
         let landed = self.land_plan(lifecycle, undone.plan_id, &undone.options)?;
         self.expect_file(
             shop,
@@ -120,7 +120,7 @@ impl DemoRun {
         plan_id: PlanId,
         options: &LandingOptions,
     ) -> Result<String, CommandError> {
-        match lifecycle.approve_and_land(
+        match lifecycle.landing().approve_and_land(
             plan_id,
             options,
             &format!("demo-{plan_id}"),
@@ -161,7 +161,9 @@ impl DemoRun {
         let name: QualifiedName = "demo/shop"
             .parse()
             .map_err(|_| defect_error("a project's name was refused"))?;
-        lifecycle.create_project(&name, vec![resource], &self.call)?;
+        lifecycle
+            .projects()
+            .create_project(&name, vec![resource], &self.call)?;
         self.add_line(format!("project {name}: {}", shop.display()));
         Ok(name)
     }

@@ -166,6 +166,7 @@ impl DemoRun {
         };
         let name = draft.name.clone();
         self.lifecycle
+            .rules()
             .add_rule(RuleScope::Plan(plan_id), draft, &self.call)?;
         self.add_line(format!("rule {name}: {source}"));
         let before = self.lifecycle.get_plan(plan_id)?.plan;

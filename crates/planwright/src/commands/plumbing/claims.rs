@@ -153,7 +153,7 @@ pub fn complete_execute(
 pub fn renew_lease(args: &RenewLeaseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.holder.conditions.apply_to(app.new_call());
     let plan_id = app.resolve_plan(&args.holder.id)?;
-    let done = app.lifecycle()?.renew_lease(
+    let done = app.lifecycle()?.leases().renew_lease(
         plan_id,
         args.holder.epoch(),
         lease_span(args.lease_seconds),
@@ -164,9 +164,11 @@ pub fn renew_lease(args: &RenewLeaseArgs, app: &App) -> Result<CommandAnswer, Co
 
 pub fn release_lease(args: &HolderArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
-    let done = app
-        .lifecycle()?
-        .release_lease(app.resolve_plan(&args.id)?, args.epoch(), &call)?;
+    let done = app.lifecycle()?.leases().release_lease(
+        app.resolve_plan(&args.id)?,
+        args.epoch(),
+        &call,
+    )?;
     answer_with_receipt(app, &done)
 }
 
@@ -174,9 +176,14 @@ pub fn reclaim_leases(args: &ReclaimLeaseArgs, app: &App) -> Result<CommandAnswe
     let call = args.conditions.apply_to(app.new_call());
     let lifecycle = app.lifecycle()?;
     if let Some(id) = &args.id {
-        return answer_with_receipt(app, &lifecycle.reclaim_lease(app.resolve_plan(id)?, &call)?);
+        return answer_with_receipt(
+            app,
+            &lifecycle
+                .leases()
+                .reclaim_lease(app.resolve_plan(id)?, &call)?,
+        );
     }
-    let reclaimed = lifecycle.reclaim_expired_leases(1000, &call)?;
+    let reclaimed = lifecycle.leases().reclaim_expired_leases(1000, &call)?;
     let views = reclaimed
         .iter()
         .map(|plan| app.plan_view(plan.id))

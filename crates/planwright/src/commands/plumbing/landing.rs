@@ -32,6 +32,7 @@ pub fn prepare_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, Co
     let plan_id = app.resolve_plan(&args.id)?;
     let step = app
         .lifecycle()?
+        .landing()
         .prepare_landing(plan_id, args.epoch(), &call)?;
     answer_landing_step(app, plan_id, step)
 }
@@ -40,8 +41,11 @@ pub fn withdraw_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, C
     let call = args.conditions.apply_to(app.new_call());
     answer_with_receipt(
         app,
-        &app.lifecycle()?
-            .withdraw_landing(app.resolve_plan(&args.id)?, args.epoch(), &call)?,
+        &app.lifecycle()?.landing().withdraw_landing(
+            app.resolve_plan(&args.id)?,
+            args.epoch(),
+            &call,
+        )?,
     )
 }
 
@@ -50,6 +54,7 @@ pub fn complete_landing(args: &HolderArgs, app: &App) -> Result<CommandAnswer, C
     let plan_id = app.resolve_plan(&args.id)?;
     let step = app
         .lifecycle()?
+        .landing()
         .complete_landing(plan_id, args.epoch(), &call)?;
     answer_landing_step(app, plan_id, step)
 }

@@ -127,7 +127,7 @@ fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
     let mut text = format_report(row);
     text.push_str(&diff::summarize_changes(
-        &lifecycle.view_changes(plan)?,
+        &lifecycle.sandboxes().view_changes(plan)?,
         &[],
     )?);
     if let Some(needed) = row.plan.manual_landing_reason() {
@@ -358,7 +358,7 @@ fn describe_work(
         WorkState::Errored(failure) => {
             let mut closing = ClosingMessage::new(CommandExit::NotLanded)
                 .with_text(indent_text(failure.message.as_str()));
-            if let Err(error) = app.lifecycle()?.check_resource_paths(&row.plan) {
+            if let Err(error) = app.lifecycle()?.sandboxes().check_resource_paths(&row.plan) {
                 closing.hints.extend(CommandError::from(error).hints);
             }
             // An agent that failed to start leaves no transcript.

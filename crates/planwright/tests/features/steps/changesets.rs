@@ -402,9 +402,10 @@ fn the_changeset_is_sealed(world: &mut World, _name: String) {
 fn its_lease_is_taken(world: &mut World) {
     let (engine, plan) = (world.open_engine(), world.plan_id());
     engine
+        .leases()
         .renew_lease(plan, world.epoch(), EXPIRED_LEASE, &call_by_ada())
         .unwrap();
-    engine.reclaim_lease(plan, &call_by_ada()).unwrap();
+    engine.leases().reclaim_lease(plan, &call_by_ada()).unwrap();
     let claim = engine
         .start_execute(plan, "another", LONG_LEASE, &call_by_ada())
         .unwrap();

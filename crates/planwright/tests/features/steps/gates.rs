@@ -39,6 +39,7 @@ fn the_rule(world: &mut World, expression: String, gate: String) {
 fn add_rule(world: &mut World, draft: RuleDraft) {
     let engine = world.open_engine();
     engine
+        .rules()
         .add_rule(RuleScope::Global, draft, &call_by_ada())
         .unwrap();
     world.remember_store();
@@ -48,6 +49,7 @@ fn add_rule(world: &mut World, draft: RuleDraft) {
 fn the_rule_is_removed(world: &mut World) {
     world
         .open_engine()
+        .rules()
         .remove_rule(RuleScope::Global, "never".parse().unwrap(), &call_by_ada())
         .unwrap();
 }

@@ -24,6 +24,7 @@ fn a_plan_that_is(world: &mut World, stage: String) {
 fn its_lease_has_expired(world: &mut World) {
     let engine = world.open_engine();
     engine
+        .leases()
         .renew_lease(
             world.plan_id(),
             world.epoch(),
@@ -59,7 +60,7 @@ fn a_worker_who_has_read_everything(world: &mut World) {
     let worker = world.worker.as_ref().unwrap();
     let plan = world.plan_as_read.as_ref().unwrap();
     worker.get_action(plan.action.as_ref().unwrap()).unwrap();
-    assert_eq!(worker.rules_for_plan(plan).unwrap().rules.len(), 1);
+    assert_eq!(worker.rules().rules_for_plan(plan).unwrap().rules.len(), 1);
     assert!(
         worker
             .diagnose_plan(plan.id)

@@ -1,0 +1,80 @@
+//! Rules: storing them, and finding those that apply to a plan.
+
+use plan::command::{AddRule, RemoveRule};
+use plan::invariant::{RuleBook, RuleDraft, RuleName, RuleScope};
+use plan::reads::CommandTarget;
+use plan::{Plan, PlanId};
+
+use crate::judge::check_rule;
+use crate::operations::next_gate;
+use crate::{Call, Lifecycle, LifecycleError};
+
+/// Stored rules, and those of repositories.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    lifecycle: &'a Lifecycle,
+}
+
+impl Lifecycle {
+    pub fn rules(&self) -> Rules<'_> {
+        Rules { lifecycle: self }
+    }
+}
+
+impl Rules<'_> {
+    pub fn add_rule(
+        &self,
+        scope: RuleScope,
+        draft: RuleDraft,
+        call: &Call,
+    ) -> Result<(), LifecycleError> {
+        check_rule(&draft)?;
+        let target = self.target_for_scope(&scope)?;
+        self.lifecycle
+            .submit(AddRule { scope, draft }, &target, call)?;
+        Ok(())
+    }
+
+    pub fn remove_rule(
+        &self,
+        scope: RuleScope,
+        name: RuleName,
+        call: &Call,
+    ) -> Result<(), LifecycleError> {
+        let target = self.target_for_scope(&scope)?;
+        self.lifecycle
+            .submit(RemoveRule { scope, name }, &target, call)?;
+        Ok(())
+    }
+
+    /// Returns the stored rules of all scopes.
+    pub fn list_rules(&self) -> Result<RuleBook, LifecycleError> {
+        Ok(self.lifecycle.store.read_rules(&[])?)
+    }
+
+    /// Returns the stored rules of the scopes that apply to a plan.
+    pub fn rules_for_plan(&self, plan: &Plan) -> Result<RuleBook, LifecycleError> {
+        Ok(self.lifecycle.store.read_rules(&plan.rule_scopes())?)
+    }
+
+    /// Returns all rules that apply to a plan, including those in `planwright.yaml` of its targets.
+    pub fn effective_rules(&self, plan_id: PlanId) -> Result<RuleBook, LifecycleError> {
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
+        let targets = self
+            .lifecycle
+            .gates()
+            .read_targets(&plan, next_gate(&plan))?;
+        Ok(self.rules_for_plan(&plan)?.with_plan_rules(&plan, &targets))
+    }
+
+    fn target_for_scope(&self, scope: &RuleScope) -> Result<CommandTarget, LifecycleError> {
+        match scope {
+            RuleScope::Global
+            | RuleScope::Project(_)
+            | RuleScope::Repository(_)
+            | RuleScope::WorkingTree(_)
+            | RuleScope::Action(_) => Ok(CommandTarget::default()),
+            RuleScope::Plan(id) => self.lifecycle.read_command_target(*id),
+        }
+    }
+}
