@@ -99,7 +99,8 @@ fn time_gate(lifecycle: &Lifecycle, plan_id: PlanId, rules: usize) -> Duration {
             non_overridable: false,
         };
         lifecycle
-            .rules().add_rule(RuleScope::Global, draft, &workload::bench_call())
+            .rules()
+            .add_rule(RuleScope::Global, draft, &workload::bench_call())
             .unwrap();
     }
     let mut times: Vec<Duration> = (0..ROUNDS)

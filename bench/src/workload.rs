@@ -60,7 +60,8 @@ impl<'a> ClaimReleaseCycle<'a> {
             ),
             Some(epoch) => {
                 self.lifecycle
-                    .leases().release_lease(self.plan_id, epoch, &self.call)?;
+                    .leases()
+                    .release_lease(self.plan_id, epoch, &self.call)?;
                 None
             }
         };

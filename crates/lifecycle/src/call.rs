@@ -10,6 +10,8 @@ pub struct Call {
     pub(crate) key: Option<CallKey>,
     pub(crate) if_version: Option<PlanVersion>,
     pub(crate) stop: Option<Stop>,
+    /// The caller renews the lease while the operation runs.
+    pub(crate) keeps_lease: bool,
 }
 
 /// An idempotency key.
@@ -34,6 +36,7 @@ impl Call {
             key: None,
             if_version: None,
             stop: None,
+            keeps_lease: false,
         }
     }
 
@@ -69,6 +72,13 @@ impl Call {
     #[must_use]
     pub fn with_stop(mut self, stop: &Stop) -> Self {
         self.stop = Some(stop.clone());
+        self
+    }
+
+    /// The caller renews the plan's lease while the operation runs, so the operation need not.
+    #[must_use]
+    pub(crate) fn with_kept_lease(mut self) -> Self {
+        self.keeps_lease = true;
         self
     }
 

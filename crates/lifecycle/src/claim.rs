@@ -89,7 +89,7 @@ impl Claim {
     /// Submits an actor's report as a worker does. Depending on its outcome, stores the strategy or the result, fails
     /// the phase, asks a question, or releases the claim. A report of success without any change fails the phase.
     ///
-    /// Charges the usage if budget was reserved for the claim ([`Lifecycle::reserve_budget`]). Refused in apply, which
+    /// Charges the usage if budget was reserved for the claim ([`Budgets::reserve_budget`](crate::Budgets::reserve_budget)). Refused in apply, which
     /// is not an actor's work.
     pub fn complete(self, report: &Report) -> Result<OperationOutcome, LifecycleError> {
         let (plan_id, call) = (self.outcome.plan.id, self.call());

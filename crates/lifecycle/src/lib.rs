@@ -22,6 +22,7 @@ mod execution_context;
 mod handle;
 mod id_generator;
 mod judge;
+mod lease_keeper;
 mod lease_watch;
 mod leases;
 mod local_host;

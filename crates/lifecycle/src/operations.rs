@@ -240,7 +240,7 @@ impl Lifecycle {
             .capture_if_held(plan_id, epoch, result, exceptions)?;
         let gate_subject = GateSubject::Result(&result);
         // The rule checks may take longer than the lease.
-        let committed = self.run_with_lease_renewal(plan_id, epoch, call, || {
+        let committed = self.keep_lease_while(plan_id, epoch, call, || {
             self.gates()
                 .submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
                     CompleteExecute {

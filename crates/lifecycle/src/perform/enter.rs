@@ -46,11 +46,9 @@ impl PlanSandboxes<'_> {
         if plan.resources.is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
             return Ok(claim);
         }
-        let entered = self
-            .lifecycle
-            .run_with_lease_renewal(plan.id, epoch, call, || {
-                self.enter_sandboxes(plan, epoch, &call.follow_up())
-            });
+        let entered = self.lifecycle.keep_lease_while(plan.id, epoch, call, || {
+            self.enter_sandboxes(plan, epoch, &call.follow_up())
+        });
         match entered {
             Ok((plan, sandboxes, locks)) => {
                 claim.outcome.plan = plan;

@@ -6,7 +6,6 @@ mod cleanup;
 mod crash_recovery;
 mod enter;
 mod land;
-mod lease_renewal;
 mod view_changes;
 
 pub use capture::SubmitExceptions;

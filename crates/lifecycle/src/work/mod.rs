@@ -5,7 +5,6 @@ mod actor_set;
 mod assign;
 mod begin;
 mod drive;
-mod hold;
 mod pick;
 mod run;
 mod worker;

@@ -13,7 +13,7 @@ use plan::{ErasableText, Phase, Plan, Refusal, Span};
 use sandbox::{RunRecord, SandboxKey};
 
 use super::drive::{DriveProgress, PlanDriver};
-use super::hold::{HoldOutcome, hold_claim_while};
+use crate::lease_keeper::{HoldOutcome, LeaseChecks, LeaseKeeper};
 use crate::meter::UsageMeter;
 use crate::{Call, Claim, LifecycleError, OperationOutcome};
 
@@ -103,9 +103,14 @@ impl PlanDriver<'_> {
         stop: &Stop,
     ) -> Result<HoldOutcome<Report>, LifecycleError> {
         let on_tick = || self.report_warnings(claim.plan(), meter.check_limits());
-        let outcome = hold_claim_while(claim, self.lease, self.stop, stop, &on_tick, || {
-            self.run_actor_held(claim, actor, meter, stop)
-        });
+        let checks = LeaseChecks {
+            worker_stop: self.stop,
+            stop,
+            on_tick: &on_tick,
+        };
+        let keeper = LeaseKeeper::for_claim(claim, self.lease);
+        let outcome =
+            keeper.watch_while(&checks, || self.run_actor_held(claim, actor, meter, stop));
         Ok(HoldOutcome {
             value: outcome.value?,
             lease_lost: outcome.lease_lost,
@@ -227,31 +232,34 @@ impl PlanDriver<'_> {
         used: BudgetAmount,
     ) -> Result<(), LifecycleError> {
         let stop_retrying = Stop::default();
-        let outcome =
-            hold_claim_while(claim, self.lease, self.stop, &stop_retrying, &|| {}, || {
-                let (mut backoff, began) = (INITIAL_BACKOFF, Instant::now());
-                loop {
-                    match self.try_submit_report(claim, report, used, &stop_retrying) {
-                        Err(error)
-                            if error.is_out_of_space() && began.elapsed() >= DISK_FULL_TIMEOUT =>
-                        {
+        let checks = LeaseChecks {
+            worker_stop: self.stop,
+            stop: &stop_retrying,
+            on_tick: &|| {},
+        };
+        let outcome = LeaseKeeper::for_claim(claim, self.lease).watch_while(&checks, || {
+            let (mut backoff, began) = (INITIAL_BACKOFF, Instant::now());
+            loop {
+                match self.try_submit_report(claim, report, used, &stop_retrying) {
+                    Err(error)
+                        if error.is_out_of_space() && began.elapsed() >= DISK_FULL_TIMEOUT =>
+                    {
+                        return Err(error);
+                    }
+                    Err(error) if error.is_store_unavailable() => {
+                        if backoff == WARN_AFTER_BACKOFF {
+                            let text = format!("cannot store the result yet, retrying: {error}");
+                            (self.on_progress)(claim.plan(), &DriveProgress::Retrying(text));
+                        }
+                        if stop_retrying.wait_for_request(backoff) {
                             return Err(error);
                         }
-                        Err(error) if error.is_store_unavailable() => {
-                            if backoff == WARN_AFTER_BACKOFF {
-                                let text =
-                                    format!("cannot store the result yet, retrying: {error}");
-                                (self.on_progress)(claim.plan(), &DriveProgress::Retrying(text));
-                            }
-                            if stop_retrying.wait_for_request(backoff) {
-                                return Err(error);
-                            }
-                            backoff = (backoff * 2).min(MAX_BACKOFF);
-                        }
-                        submitted => return submitted,
+                        backoff = (backoff * 2).min(MAX_BACKOFF);
                     }
+                    submitted => return submitted,
                 }
-            });
+            }
+        });
         if outcome.lease_lost {
             // The report was submitted, or another holder took over. Either way, nothing is left to do.
             return Ok(());
@@ -274,7 +282,8 @@ impl PlanDriver<'_> {
             return Ok(());
         }
         self.settle_usage(claim, used)?;
-        claim.submit_report(report, &claim.call().with_stop(stop_retrying))?;
+        let call = claim.call().with_stop(stop_retrying).with_kept_lease();
+        claim.submit_report(report, &call)?;
         Ok(())
     }
 }

@@ -242,13 +242,18 @@ mod tests {
                 .start_apply(plan_id, "gone", minute, &ada)
                 .unwrap()
                 .epoch();
-            lifecycle.leases().reclaim_own_lease(plan_id, epoch, &ada).unwrap();
+            lifecycle
+                .leases()
+                .reclaim_own_lease(plan_id, epoch, &ada)
+                .unwrap();
         }
         let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
         assert_eq!(stage.to_string(), "apply/errored");
         let options = LandingOptions::default();
         let mut follower = LandingFollower::new(plan_id, &options, &ada);
-        let followed = lifecycle.landing().follow_landing(&mut follower, Refusal::NeedsApproval);
+        let followed = lifecycle
+            .landing()
+            .follow_landing(&mut follower, Refusal::NeedsApproval);
         assert!(matches!(followed, Ok(None)), "{followed:?}");
         let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
         assert_eq!(stage.to_string(), "apply/queued");

@@ -172,11 +172,9 @@ impl Landing<'_> {
     /// Runs a claimed landing to its end.
     pub fn drive_landing(&self, claim: &Claim) -> Result<LandingOutcome, LifecycleError> {
         let (plan_id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
-        let landing = self
-            .lifecycle
-            .run_with_lease_renewal(plan_id, epoch, &call, || {
-                self.run_landing_steps(plan_id, epoch, &call)
-            });
+        let landing = self.lifecycle.keep_lease_while(plan_id, epoch, &call, || {
+            self.run_landing_steps(plan_id, epoch, &call)
+        });
         match landing {
             Err(LifecycleError::Sandbox(error)) if error.is_invalid_landing_option() => {
                 // A person can approve it again with other options.
@@ -458,9 +456,11 @@ impl Landing<'_> {
             };
         }
         // Some targets have the change, so the landing counts. The others become a new plan.
-        let rest = self
-            .lifecycle
-            .landing().build_remainder_plan(plan, &intent.moves, &landed_resources)?;
+        let rest = self.lifecycle.landing().build_remainder_plan(
+            plan,
+            &intent.moves,
+            &landed_resources,
+        )?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
         let done = self
             .lifecycle
