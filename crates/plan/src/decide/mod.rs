@@ -1,11 +1,9 @@
 //! Decides commands: takes facts and a request, returns what to commit. Pure, so the store can
 //! repeat it on fresher facts after a conflict.
 //!
-//! One file per family of commands: each command's struct, its [`CommandDefinition`] and its decision.
+//! One file per family of commands: each command's struct, its `CommandDefinition` and its decision.
 //! A decision checks the stage first and passes all other stages to `DecisionDraft::answer_not_applicable`, so that
 //! every command has a typed answer in every state.
-//!
-//! [`CommandDefinition`]: crate::command::CommandDefinition
 
 pub(crate) mod action;
 pub(crate) mod advance;
