@@ -175,6 +175,7 @@ impl SandboxBench {
         let (git_time, ()) = measure_time(|| run_git(&shared, &["status", "--porcelain"]));
         let (own_time, captured) = measure_time(|| {
             self.sandboxes
+                .capture()
                 .capture_sandbox(&key, Epoch(1), &base)
                 .unwrap()
         });
@@ -201,8 +202,14 @@ impl SandboxBench {
         assert_eq!(read_git(&repository, &tree), read_git(&clone, &tree));
 
         std::fs::remove_dir_all(&shared).unwrap();
-        self.sandboxes.release_pins(&key, Epoch(2)).unwrap();
-        self.sandboxes.remove_plan(plan_id, || Ok(())).unwrap();
+        self.sandboxes
+            .landings()
+            .release_pins(&key, Epoch(2))
+            .unwrap();
+        self.sandboxes
+            .rescue()
+            .remove_plan(plan_id, || Ok(()))
+            .unwrap();
         disk_usage
     }
 
@@ -215,14 +222,16 @@ impl SandboxBench {
             allow_empty: false,
         };
         let method = LandingMethod::Commit { merge: false };
-        let outcome = self
-            .sandboxes
-            .propose_landing(key, Epoch(2), result, &method, &message);
+        let outcome =
+            self.sandboxes
+                .landings()
+                .propose_landing(key, Epoch(2), result, &method, &message);
         let ProposalOutcome::Ready(proposal) = outcome.unwrap() else {
             panic!("the landing must not conflict");
         };
         let attempt = self
             .sandboxes
+            .landings()
             .land_proposal(key, Epoch(2), &proposal)
             .unwrap();
         assert_eq!(attempt, LandAttempt::Landed { kept: Vec::new() });

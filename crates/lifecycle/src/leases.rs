@@ -158,7 +158,10 @@ impl Leases<'_> {
             return Ok(None);
         };
         Ok(Some(match &self.lifecycle.local_host {
-            Some(local_host) => local_host.sandboxes.check_liveness(&holder.owner)?,
+            Some(local_host) => local_host
+                .sandboxes
+                .processes()
+                .check_liveness(&holder.owner)?,
             None => HolderLiveness::Unknown,
         }))
     }

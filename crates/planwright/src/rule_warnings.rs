@@ -30,7 +30,9 @@ fn read_committed_rules(
     location: &LocalResource,
     tip: &ObjectId,
 ) -> Result<Vec<RuleDraft>, CommandError> {
-    let text = sandboxes.read_file_at(location, Some(tip), REPOSITORY_CONFIG_FILE);
+    let text = sandboxes
+        .checks()
+        .read_file_at(location, Some(tip), REPOSITORY_CONFIG_FILE);
     let text = text.map_err(lifecycle::LifecycleError::Sandbox)?;
     let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
     let file = yaml::parse_repository(&text, REPOSITORY_CONFIG_FILE);
@@ -84,7 +86,7 @@ fn list_project_paths(
             let tip = sandboxes
                 .read_tip(&location)
                 .map_err(lifecycle::LifecycleError::Sandbox)?;
-            let listed = sandboxes.list_paths_at(&location, &tip);
+            let listed = sandboxes.checks().list_paths_at(&location, &tip);
             paths.extend(listed.map_err(lifecycle::LifecycleError::Sandbox)?);
         }
     }

@@ -18,7 +18,9 @@ use crate::error::FileErrorContext;
 use crate::git::GitCommand;
 use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
 use crate::step_faults::SandboxStep;
-use crate::{ObjectId, Repository, SandboxError, files, open_for_person, refs, vault};
+use crate::{
+    ObjectId, Repository, SandboxError, SandboxRescue, files, open_for_person, refs, vault,
+};
 
 /// An agent that makes more refs is not working normally.
 const MAX_REFS: usize = 1_000;
@@ -64,7 +66,7 @@ struct AgentRefs {
     is_incomplete: bool,
 }
 
-impl Sandboxes {
+impl SandboxRescue<'_> {
     /// Keeps every ref of the agents' repositories that points to objects the user's repository
     /// does not have. If the plan landed, the checked-out commit counts as landed. Safe to repeat.
     pub fn rescue_agent_refs(
@@ -74,6 +76,7 @@ impl Sandboxes {
     ) -> Result<KeptAgentRefs, SandboxError> {
         let mut kept = KeptAgentRefs::default();
         for sandbox in self
+            .sandboxes
             .list_sandboxes(key)?
             .iter()
             .filter(|sandbox| sandbox.exists())
@@ -113,8 +116,8 @@ impl Sandboxes {
         found.retain(|one| !known.contains(&one.object_id));
         let mut is_incomplete = agent.is_incomplete;
         if !found.is_empty() {
-            let repository = self.open_repository(key.resource)?;
-            let source = ObjectSource::open(self, key, sandbox, &repository, git_dirs)?;
+            let repository = self.sandboxes.open_repository(key.resource)?;
+            let source = ObjectSource::open(self.sandboxes, key, sandbox, &repository, git_dirs)?;
             source.retain_present(&mut known)?;
             for one in &found {
                 let name = refs::agent_rescue_ref(
@@ -128,7 +131,9 @@ impl Sandboxes {
                         known.extend(is_history.then(|| one.object_id.clone()));
                         kept.refs
                             .push(make_rescue_ref(key.plan_id, name, &one.object_id));
-                        self.complete_step(SandboxStep::Rescued, repository.path())?;
+                        self.sandboxes
+                            .capture()
+                            .complete_step(SandboxStep::Rescued, repository.path())?;
                     }
                     RefCopyOutcome::Known => {}
                     RefCopyOutcome::Refused => is_incomplete = true,
@@ -150,8 +155,12 @@ impl Sandboxes {
         sandbox: &Sandbox,
         git_dirs: &[OwnedFd],
     ) -> Result<PathBuf, SandboxError> {
-        let rescued = self.home().join("rescued").join(key.plan_id.to_string());
-        self.make_home_directory(&rescued)?;
+        let rescued = self
+            .sandboxes
+            .home()
+            .join("rescued")
+            .join(key.plan_id.to_string());
+        self.sandboxes.make_home_directory(&rescued)?;
         let raw_copy = rescued.join(format!(
             "{}+{}-agent",
             key.dir_name(),
@@ -182,7 +191,7 @@ impl Sandboxes {
         &self,
         key: &SandboxKey<'_>,
     ) -> Result<Vec<RescueRef>, SandboxError> {
-        let git = self.open_repository(key.resource)?.git();
+        let git = self.sandboxes.open_repository(key.resource)?.git();
         let below = refs::agent_rescue_prefix(key.plan_id, &key.dir_name());
         let format = "--format=%(objectname) %(refname)";
         let listed = git.read_line(&["for-each-ref", format, &below])?;

@@ -9,6 +9,7 @@
 //! The archive is limited and takes small files and directories first, so that generated files
 //! (`node_modules`, `target`) do not fill the disk.
 
+use crate::SandboxRescue;
 use std::path::{Path, PathBuf};
 
 use plan::changeset::TreePath;
@@ -18,7 +19,7 @@ use crate::SandboxError;
 use crate::error::FileErrorContext;
 use crate::files::{self, CopyOutcome, ExistingFilePolicy, PathHandle};
 use crate::ignored::{IgnoredFiles, IgnoredPath, files_below};
-use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::sandboxes::{Sandbox, SandboxKey};
 
 /// Limits for one resource of a plan, and for all plans together.
 const MAX_ARCHIVED_FILES: u64 = 2_000;
@@ -44,7 +45,7 @@ struct ArchiveCandidate {
     bytes: u64,
 }
 
-impl Sandboxes {
+impl SandboxRescue<'_> {
     /// Archives the ignored files that agents made in the sandboxes of a resource, as far as they
     /// fit. Safe to repeat: a second call copies what is missing.
     pub fn archive_left_out_files(
@@ -58,8 +59,13 @@ impl Sandboxes {
             omitted: Vec::new(),
         };
         let mut max_bytes = None;
-        for sandbox in self.list_sandboxes(key)?.iter().filter(|one| one.exists()) {
-            let left_out = self.list_left_out_files(key, sandbox)?;
+        for sandbox in self
+            .sandboxes
+            .list_sandboxes(key)?
+            .iter()
+            .filter(|one| one.exists())
+        {
+            let left_out = self.sandboxes.capture().list_left_out_files(key, sandbox)?;
             if left_out.is_empty() {
                 continue;
             }
@@ -94,7 +100,7 @@ impl Sandboxes {
                 archived.omitted.push(candidate.path);
                 continue;
             }
-            self.make_home_directory(&archive_dir)?;
+            self.sandboxes.make_home_directory(&archive_dir)?;
             let mut is_whole = true;
             for path in &candidate.files {
                 // An earlier copy may be outdated.
@@ -147,10 +153,12 @@ impl Sandboxes {
             }
         }
         let restored = IgnoredFiles {
-            left_out: self.list_left_out_files(key, sandbox)?,
+            left_out: self.sandboxes.capture().list_left_out_files(key, sandbox)?,
             ..IgnoredFiles::default()
         };
-        self.record_left_out_files(sandbox, &restored)
+        self.sandboxes
+            .capture()
+            .record_left_out_files(sandbox, &restored)
     }
 
     /// The directory with a plan's archived files, if it exists.
@@ -159,7 +167,7 @@ impl Sandboxes {
     }
 
     pub fn list_archived_plans(&self) -> Result<Vec<PlanId>, SandboxError> {
-        let plans: Vec<PlanId> = files::list_names(&self.home().join("rescued"))?;
+        let plans: Vec<PlanId> = files::list_names(&self.sandboxes.home().join("rescued"))?;
         let kept = plans.into_iter();
         Ok(kept
             .filter(|plan| self.find_archive(*plan).is_some())
@@ -167,7 +175,7 @@ impl Sandboxes {
     }
 
     fn archive_dir(&self, plan_id: PlanId) -> PathBuf {
-        let rescued = self.home().join("rescued");
+        let rescued = self.sandboxes.home().join("rescued");
         rescued.join(plan_id.to_string()).join("ignored")
     }
 

@@ -73,7 +73,19 @@ impl CapturedChange {
     }
 }
 
+/// Reads what changed in a sandbox.
+#[derive(Clone, Copy)]
+pub struct ChangeCapture<'a> {
+    pub(crate) sandboxes: &'a Sandboxes,
+}
+
 impl Sandboxes {
+    pub fn capture(&self) -> ChangeCapture<'_> {
+        ChangeCapture { sandboxes: self }
+    }
+}
+
+impl ChangeCapture<'_> {
     /// Records the state of a holder's sandbox as a checkpoint and returns it. If the disk is full,
     /// removes the partly written objects.
     pub fn capture_sandbox(
@@ -84,7 +96,7 @@ impl Sandboxes {
     ) -> Result<SandboxCapture, SandboxError> {
         let captured = self.try_capture_sandbox(key, epoch, base);
         captured.map_err(|error| {
-            let vault = self.vault_for(key);
+            let vault = self.sandboxes.vault_for(key);
             let error = error.explain_full_disk(vault.path());
             if error.is_out_of_space() {
                 vault.remove_unfinished_objects();
@@ -99,11 +111,11 @@ impl Sandboxes {
         epoch: Epoch,
         base: &ObjectId,
     ) -> Result<SandboxCapture, SandboxError> {
-        let vault = self.open_vault(key)?;
+        let vault = self.sandboxes.open_vault(key)?;
         let OccupiedSandbox {
             sandbox,
             lock: _lock,
-        } = self.occupy_sandbox(key, epoch)?;
+        } = self.sandboxes.occupy_sandbox(key, epoch)?;
         let git = self.git_in_sandbox(key, &sandbox);
         let (added, before) = run_both(
             || self.stage_all_files(key, &sandbox, &git, base, UncapturablePolicy::Refuse),
@@ -119,7 +131,8 @@ impl Sandboxes {
         self.record_file_modes(key, &sandbox, &changes)?;
         // The tree exists before the checkpoint ref moves: a crash in between loses nothing.
         self.complete_step(SandboxStep::TreeWritten, vault.path())?;
-        self.save_checkpoint(key, epoch, &checkpoint, before.as_ref())?;
+        self.sandboxes
+            .save_checkpoint(key, epoch, &checkpoint, before.as_ref())?;
         self.complete_step(SandboxStep::Checkpointed, vault.path())?;
         Ok(SandboxCapture {
             base: base.clone(),
@@ -215,7 +228,7 @@ impl Sandboxes {
         let changes = list_changes(&git, base, tree)?;
         refuse_nested_repositories(&changes)?;
         // Without attributes there are no filters, and git need not be started.
-        let own_attributes = self.vault_for(key).path().join("info/attributes");
+        let own_attributes = self.sandboxes.vault_for(key).path().join("info/attributes");
         if own_attributes.exists() || has_gitattributes(&sandbox.path, &changes) {
             refuse_filtered_paths(&git, &changes)?;
         }
@@ -229,7 +242,7 @@ impl Sandboxes {
     ) -> git::GitCommand {
         // Only a killed engine process can have left this lock: agents cannot write here.
         let _ = std::fs::remove_file(sandbox.index_path.with_extension("index.lock"));
-        let git = self.vault_for(key).git();
+        let git = self.sandboxes.vault_for(key).git();
         git.with_work_tree(&sandbox.path)
             .with_index(&sandbox.index_path)
     }
@@ -355,13 +368,16 @@ pub(crate) fn list_changes(
         .collect())
 }
 
-impl Sandboxes {
+impl ChangeCapture<'_> {
     /// A fault point: fails if a test asks for it.
     pub(crate) fn complete_step(
         &self,
         step: SandboxStep,
         path: &std::path::Path,
     ) -> Result<(), SandboxError> {
-        self.faults().check_step(step).while_being("written", path)
+        self.sandboxes
+            .faults()
+            .check_step(step)
+            .while_being("written", path)
     }
 }

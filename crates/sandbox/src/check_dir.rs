@@ -55,7 +55,19 @@ pub struct PathDiffStat {
     pub mode: String,
 }
 
+/// Clean checkouts in which the commands of rules run.
+#[derive(Clone, Copy)]
+pub struct RuleCheckDirs<'a> {
+    sandboxes: &'a Sandboxes,
+}
+
 impl Sandboxes {
+    pub fn checks(&self) -> RuleCheckDirs<'_> {
+        RuleCheckDirs { sandboxes: self }
+    }
+}
+
+impl RuleCheckDirs<'_> {
     /// Creates a directory to check a subject in; `None` while another process checks the same
     /// subject.
     pub fn lock_check_dir(
@@ -64,8 +76,8 @@ impl Sandboxes {
         subject: Digest,
     ) -> Result<Option<CheckDir>, SandboxError> {
         let name = &subject.to_string()[..24];
-        let directory = self.plan_directory(plan_id).join("trials");
-        self.make_home_directory(&directory)?;
+        let directory = self.sandboxes.plan_directory(plan_id).join("trials");
+        self.sandboxes.make_home_directory(&directory)?;
         let lock_path = directory.join(format!("{name}.turn"));
         let lock_file =
             files::create_private_file(&lock_path).while_being("created", &lock_path)?;
@@ -91,8 +103,8 @@ impl Sandboxes {
         base: &ObjectId,
         tree: &ObjectId,
     ) -> Result<Sandbox, SandboxError> {
-        let repository = self.open_repository(key.resource)?;
-        let vault = self.create_vault(key, &repository)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
+        let vault = self.sandboxes.create_vault(key, &repository)?;
         let name = key.dir_name();
         let sandbox = Sandbox {
             path: check_dir.path.join(&name),
@@ -119,7 +131,7 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         commit: &ObjectId,
     ) -> Result<ObjectId, SandboxError> {
-        self.vault_for(key).read_tree_of(commit)
+        self.sandboxes.vault_for(key).read_tree_of(commit)
     }
 
     /// Reads a file of a resource at a commit; for a directory resource, its current content.
@@ -136,7 +148,7 @@ impl Sandboxes {
         let Some(commit) = commit else {
             return Ok(None);
         };
-        let git = self.open_repository(resource)?.git();
+        let git = self.sandboxes.open_repository(resource)?.git();
         let name = format!("{commit}:{path}");
         let size = git.try_run(&["cat-file", "-s", &name])?;
         let size = String::from_utf8_lossy(&size.stdout).trim().parse::<u64>();
@@ -154,7 +166,7 @@ impl Sandboxes {
     }
 }
 
-impl Sandboxes {
+impl RuleCheckDirs<'_> {
     /// Reads a file from the working tree of a resource; `None` if it does not exist.
     pub fn read_working_tree_file(
         &self,
@@ -169,7 +181,7 @@ impl Sandboxes {
         resource: &LocalResource,
         commit: &ObjectId,
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let git = self.open_repository(resource)?.git();
+        let git = self.sandboxes.open_repository(resource)?.git();
         let asked = ["ls-tree", "-r", "-z", "--name-only", "--full-tree"];
         let listed = git.run(&[&asked[..], &[commit.as_str()]].concat())?;
         let paths = listed.split(|byte| *byte == 0);

@@ -35,7 +35,19 @@ pub struct RescueRef {
 /// The prefix of a plan's directory while it is being removed.
 const REMOVED_PREFIX: &str = "removed-";
 
+/// Removes sandboxes without losing work: what did not land is kept and can be restored.
+#[derive(Clone, Copy)]
+pub struct SandboxRescue<'a> {
+    pub(crate) sandboxes: &'a Sandboxes,
+}
+
 impl Sandboxes {
+    pub fn rescue(&self) -> SandboxRescue<'_> {
+        SandboxRescue { sandboxes: self }
+    }
+}
+
+impl SandboxRescue<'_> {
     /// All plans with a directory here, including directories that a killed process did not finish
     /// removing.
     pub fn list_plan_dirs(&self) -> Result<Vec<PlanSandboxDir>, SandboxError> {
@@ -68,13 +80,15 @@ impl Sandboxes {
         &self,
         key: &SandboxKey<'_>,
     ) -> Result<Option<RescueRef>, SandboxError> {
-        let Some(sandbox) = self.current_sandbox(key)? else {
+        let Some(sandbox) = self.sandboxes.current_sandbox(key)? else {
             return self.rescue_checkpoint(key);
         };
         if sandbox.exists() {
-            self.capture_sandbox(key, sandbox.holder_epoch, &sandbox.base)?;
+            self.sandboxes
+                .capture()
+                .capture_sandbox(key, sandbox.holder_epoch, &sandbox.base)?;
         }
-        let Some(commit) = self.vault_for(key).checkpoint_commit()? else {
+        let Some(commit) = self.sandboxes.vault_for(key).checkpoint_commit()? else {
             return Ok(None);
         };
         let name = refs::rescue_ref(key.plan_id, &key.dir_name());
@@ -83,11 +97,11 @@ impl Sandboxes {
 
     /// Rescues the newest checkpoint in the vault, if the sandbox is gone.
     fn rescue_checkpoint(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
-        let vault = self.vault_for(key);
+        let vault = self.sandboxes.vault_for(key);
         let Some(commit) = vault.checkpoint_commit()? else {
             return self.find_rescue_ref(key);
         };
-        let vault = self.open_vault(key)?;
+        let vault = self.sandboxes.open_vault(key)?;
         let base = refs::resolve_name(&vault.git(), &format!("{commit}^1"))?;
         let Some(base) = base else {
             return self.find_rescue_ref(key);
@@ -101,15 +115,15 @@ impl Sandboxes {
         &self,
         key: &SandboxKey<'_>,
     ) -> Result<Vec<RescueRef>, SandboxError> {
-        let mut older = self.list_sandboxes(key)?;
+        let mut older = self.sandboxes.list_sandboxes(key)?;
         older.pop();
         if older.is_empty() {
             return Ok(Vec::new());
         }
-        let vault = self.open_vault(key)?;
+        let vault = self.sandboxes.open_vault(key)?;
         let mut rescued = Vec::new();
         for sandbox in older.iter().filter(|sandbox| sandbox.exists()) {
-            let tree = self.write_sandbox_tree(key, sandbox)?;
+            let tree = self.sandboxes.capture().write_sandbox_tree(key, sandbox)?;
             let commit = vault.create_commit(&tree, Some(&sandbox.base), "Left behind")?;
             let name = refs::older_rescue_ref(key.plan_id, &key.dir_name(), sandbox.creator_epoch);
             rescued.extend(self.write_rescue_ref(key, &sandbox.base, commit, name)?);
@@ -123,12 +137,12 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         result: &ObjectId,
     ) -> Result<Option<RescueRef>, SandboxError> {
-        let sandbox = self.current_sandbox(key)?.filter(Sandbox::exists);
+        let sandbox = self.sandboxes.current_sandbox(key)?.filter(Sandbox::exists);
         let Some(sandbox) = sandbox else {
             return Ok(None);
         };
-        let vault = self.open_vault(key)?;
-        let tree = self.write_sandbox_tree(key, &sandbox)?;
+        let vault = self.sandboxes.open_vault(key)?;
+        let tree = self.sandboxes.capture().write_sandbox_tree(key, &sandbox)?;
         if tree == *result {
             return Ok(None);
         }
@@ -144,15 +158,17 @@ impl Sandboxes {
         commit: ObjectId,
         name: String,
     ) -> Result<Option<RescueRef>, SandboxError> {
-        let vault = self.open_vault(key)?;
+        let vault = self.sandboxes.open_vault(key)?;
         if vault.read_tree_of(&commit)? == vault.read_tree_of(base)? {
             return Ok(None);
         }
-        let repository = self.open_repository(key.resource)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
         let git = repository.git();
         crate::land::copy_objects(&vault, &repository, &commit, base)?;
         git.run(&["update-ref", &name, commit.as_str()])?;
-        self.complete_step(SandboxStep::Rescued, repository.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Rescued, repository.path())?;
         Ok(Some(RescueRef {
             plan_id: key.plan_id,
             ref_name: name,
@@ -162,7 +178,7 @@ impl Sandboxes {
 
     /// The newest rescue ref of a plan.
     pub fn find_rescue_ref(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
-        let git = self.open_repository(key.resource)?.git();
+        let git = self.sandboxes.open_repository(key.resource)?.git();
         let newest = refs::rescue_ref(key.plan_id, &key.dir_name());
         let older = format!("{newest}+*");
         // Sorted by the epoch that made them. The newest has no number.
@@ -193,13 +209,13 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         epoch: Epoch,
     ) -> Result<Option<Sandbox>, SandboxError> {
-        if let Some(sandbox) = self.current_sandbox(key)? {
+        if let Some(sandbox) = self.sandboxes.current_sandbox(key)? {
             return Ok(Some(sandbox));
         }
         let Some(rescued) = self.find_rescue_ref(key)? else {
             return Ok(None);
         };
-        let repository = self.open_repository(key.resource)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
         let git = repository.git();
         let missing_object = || SandboxError::ObjectMissing {
             path: repository.path().to_owned(),
@@ -209,8 +225,10 @@ impl Sandboxes {
             .ok_or_else(missing_object)?;
         let tree = refs::resolve_name(&git, &format!("{}^{{tree}}", rescued.commit))?
             .ok_or_else(missing_object)?;
-        self.seed_checkpoint(key, epoch, &base, &tree)?;
-        let entered = self.enter_sandbox(key, epoch, &base, SandboxEntryMode::Continue)?;
+        self.sandboxes.seed_checkpoint(key, epoch, &base, &tree)?;
+        let entered =
+            self.sandboxes
+                .enter_sandbox(key, epoch, &base, SandboxEntryMode::Continue)?;
         self.restore_archived_files(key, &entered.sandbox)?;
         Ok(Some(entered.sandbox))
     }
@@ -224,7 +242,7 @@ impl Sandboxes {
         plan_id: PlanId,
         before_deletion: impl FnOnce() -> Result<(), SandboxError>,
     ) -> Result<bool, SandboxError> {
-        let directory = self.plan_directory(plan_id);
+        let directory = self.sandboxes.plan_directory(plan_id);
         // Held until the directory is gone, so that a process waiting for a lock then finds no
         // sandbox.
         let _locks = self.lock_all_sandboxes(plan_id)?;
@@ -252,7 +270,9 @@ impl Sandboxes {
             if directory.exists() {
                 files::remove_tree(&aside)?;
                 std::fs::rename(&directory, &aside).while_being("removed", &directory)?;
-                self.complete_step(SandboxStep::SandboxSetAside, &aside)?;
+                self.sandboxes
+                    .capture()
+                    .complete_step(SandboxStep::SandboxSetAside, &aside)?;
             }
             if aside.exists() {
                 set_aside.push(aside);
@@ -268,12 +288,12 @@ impl Sandboxes {
     /// The directories that have a subdirectory per plan. Vaults come last: while they exist, a
     /// plan's results can be found.
     fn plan_roots(&self) -> [PathBuf; 2] {
-        ["sandboxes", "vaults"].map(|name| self.home().join(name))
+        ["sandboxes", "vaults"].map(|name| self.sandboxes.home().join(name))
     }
 
     /// Locks all sandboxes of a plan; fails if one of them is in use.
     fn lock_all_sandboxes(&self, plan_id: PlanId) -> Result<Vec<ExclusiveLock>, SandboxError> {
-        let directory = self.plan_directory(plan_id);
+        let directory = self.sandboxes.plan_directory(plan_id);
         let mut locks = Vec::new();
         for creator_epoch in files::list_names::<u64>(&directory)? {
             let epoch_dir = directory.join(creator_epoch.to_string());

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FileErrorContext;
 use crate::files::{self, PathHandle};
-use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::sandboxes::{Sandbox, SandboxKey};
 use crate::vault::Vault;
-use crate::{CapturedChange, ObjectId, SandboxError};
+use crate::{CapturedChange, ChangeCapture, ObjectId, SandboxError};
 
 /// The largest file that is searched; git does not write markers into larger files by default.
 const MAX_CONFLICT_FILE_BYTES: u64 = 512 << 20;
@@ -91,7 +91,7 @@ impl Vault {
     }
 }
 
-impl Sandboxes {
+impl ChangeCapture<'_> {
     /// Records the conflicts of a merge of the work with its target, and keeps unresolved earlier
     /// ones.
     pub(crate) fn record_conflicts(
@@ -102,7 +102,7 @@ impl Sandboxes {
         names: [&str; 2],
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
-        let vault = self.vault_for(key);
+        let vault = self.sandboxes.vault_for(key);
         let mut conflicts = vault.read_conflicts()?;
         conflicts.retain(|one| is_unresolved(sandbox, one));
         for path in paths {
@@ -124,10 +124,10 @@ impl Sandboxes {
         &self,
         key: &SandboxKey<'_>,
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let Some(sandbox) = self.current_sandbox(key)? else {
+        let Some(sandbox) = self.sandboxes.current_sandbox(key)? else {
             return Ok(Vec::new());
         };
-        let mut conflicts = self.vault_for(key).read_conflicts()?;
+        let mut conflicts = self.sandboxes.vault_for(key).read_conflicts()?;
         conflicts.extend(sandbox.conflicts.iter().map(|path| ConflictedPath {
             path: path.clone(),
             target: key.target_label().to_owned(),
@@ -145,8 +145,9 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         changes: &[CapturedChange],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let conflicts = self.vault_for(key).read_conflicts()?;
-        let (Some(sandbox), Some(one)) = (self.current_sandbox(key)?, conflicts.first()) else {
+        let conflicts = self.sandboxes.vault_for(key).read_conflicts()?;
+        let (Some(sandbox), Some(one)) = (self.sandboxes.current_sandbox(key)?, conflicts.first())
+        else {
             return Ok(Vec::new());
         };
         let name = format!(">>>>>>> {}", one.work);

@@ -18,7 +18,7 @@ use crate::compare::PathDifference;
 use crate::error::FileErrorContext;
 use crate::files::PathHandle;
 use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
-use crate::{Repository, SandboxError, files, git};
+use crate::{ChangeCapture, Repository, SandboxError, files, git};
 
 /// Permission bits that are kept; setuid, setgid and sticky are not.
 const KEPT_MODE_BITS: u32 = 0o777;
@@ -128,7 +128,7 @@ impl FileModes {
     }
 }
 
-impl Sandboxes {
+impl ChangeCapture<'_> {
     /// Records the permissions of the new files in the sandbox of a directory resource.
     pub(crate) fn record_file_modes(
         &self,
@@ -143,7 +143,7 @@ impl Sandboxes {
         for change in changes.iter().filter(|change| change.after.is_some()) {
             modes.record_file(&sandbox.path, &change.path);
         }
-        let path = plan_modes_path(self, key);
+        let path = plan_modes_path(self.sandboxes, key);
         if modes == FileModes::read(&path)? {
             return Ok(());
         }
@@ -160,7 +160,7 @@ impl Sandboxes {
         let ResourceLocation::Dir { path: directory } = &key.resource.location else {
             return Ok(());
         };
-        let plan_modes = FileModes::read(&plan_modes_path(self, key))?;
+        let plan_modes = FileModes::read(&plan_modes_path(self.sandboxes, key))?;
         let listed = self
             .git_in_sandbox(key, sandbox)
             .run(&["ls-files", "-z", "--cached"])?;

@@ -23,9 +23,9 @@ use crate::compare::GITLINK_MODE;
 use crate::error::FileErrorContext;
 use crate::files::{self, PathHandle};
 use crate::git::{self, GitCommand};
-use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::sandboxes::{Sandbox, SandboxKey};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, SandboxError};
+use crate::{ChangeCapture, ObjectId, SandboxError};
 
 /// The largest agent index that is read: about a million files.
 const MAX_INDEX_BYTES: u64 = 128 << 20;
@@ -126,7 +126,7 @@ impl IgnoredRecord {
     }
 }
 
-impl Sandboxes {
+impl ChangeCapture<'_> {
     /// Records the ignored files that are in a sandbox before its holder works in it. They are
     /// never captured. Files that agents made earlier stay theirs, unless the sandbox is reset to
     /// its base.
@@ -146,7 +146,7 @@ impl Sandboxes {
         let (_, others) = list_ignored(&git)?;
         let staged = match others.is_empty() || from_base {
             true => None,
-            false => read_agent_index(&self.vault_for(key), sandbox)?,
+            false => read_agent_index(&self.sandboxes.vault_for(key), sandbox)?,
         };
         let staged = staged.unwrap_or_default();
         for one in others {
@@ -220,7 +220,7 @@ impl Sandboxes {
         if tracked.is_empty() && others.is_empty() {
             return Ok(found);
         }
-        let staged = read_agent_index(&self.vault_for(key), sandbox)?;
+        let staged = read_agent_index(&self.sandboxes.vault_for(key), sandbox)?;
         let added = list_added_paths(git, base)?;
         let mut forced: BTreeSet<TreePath> = added.intersection(&tracked).cloned().collect();
         if let Some(staged) = &staged {
@@ -285,7 +285,7 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         epoch: Epoch,
     ) -> Result<(), SandboxError> {
-        let entered = self.occupy_sandbox(key, epoch)?;
+        let entered = self.sandboxes.occupy_sandbox(key, epoch)?;
         let found = IgnoredFiles {
             left_out: self.list_left_out_files(key, &entered.sandbox)?,
             ..IgnoredFiles::default()

@@ -93,7 +93,7 @@ impl Sandboxes {
             );
         let on_tree = git.clone().with_work_tree(&sandbox.path).with_index(&index);
         let on_tree = on_tree.with_settings(&["core.fsync=none".to_owned()]);
-        let (tree, ignored) = self.write_current_tree(key, &sandbox, &on_tree)?;
+        let (tree, ignored) = self.capture().write_current_tree(key, &sandbox, &on_tree)?;
         Ok(Some(TreeDiff {
             git,
             old: sandbox.base.to_string(),

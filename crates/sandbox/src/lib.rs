@@ -47,23 +47,24 @@ pub mod land;
 
 pub use agent_refs::KeptAgentRefs;
 pub use archive::ArchivedFiles;
-pub use capture::{CapturedChange, SandboxCapture};
-pub use check_dir::{CheckDir, PathDiffStat};
-pub use cleanup::{PlanSandboxDir, RescueRef};
+pub use capture::{CapturedChange, ChangeCapture, SandboxCapture};
+pub use check_dir::{CheckDir, PathDiffStat, RuleCheckDirs};
+pub use cleanup::{PlanSandboxDir, RescueRef, SandboxRescue};
 pub use compare::{DiffFormat, PathLineCount, TreeDiff};
 pub use copy_ignored::{IgnoredCopyLimits, IgnoredCopySummary};
 pub use error::{LocationProblem, SandboxError};
 pub use files::free_bytes;
 pub use git::{GIT_TIMEOUT, GitEnv, git_version, minimum_git_version};
 pub use ignored::{IgnoredFiles, IgnoredPath, SandboxCondition};
+pub use land::Landings;
 pub use location::{
     DirectoryLocation, GitLocation, create_demo_repository, locate_directory, locate_git_repository,
 };
 pub use object::ObjectId;
 pub use open_for_person::{NestedRepositories, SandboxOpening};
-pub use presence::ProcessPresence;
+pub use presence::{HostProcesses, ProcessPresence};
 pub use repository::{LandingObstacle, Repository};
-pub use runs::{CheckRecord, CheckRun, RecordedRun, RunRecord};
+pub use runs::{CheckRecord, CheckRun, RecordedRun, RunFiles, RunRecord};
 pub use sandboxes::{
     LocalResource, OccupiedSandbox, ResourceLocation, Sandbox, SandboxEntryMode, SandboxKey,
     Sandboxes,

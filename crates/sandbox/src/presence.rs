@@ -51,12 +51,24 @@ impl ProcessPresence {
     }
 }
 
+/// Which processes of this host are running.
+#[derive(Clone, Copy)]
+pub struct HostProcesses<'a> {
+    sandboxes: &'a Sandboxes,
+}
+
 impl Sandboxes {
+    pub fn processes(&self) -> HostProcesses<'_> {
+        HostProcesses { sandboxes: self }
+    }
+}
+
+impl HostProcesses<'_> {
     /// Registers this process under a name that is unique on this host.
     pub fn register_presence(&self, owner: &str) -> Result<ProcessPresence, SandboxError> {
         let path = self.presence_path(owner);
-        let directory = self.home().join("present");
-        self.make_home_directory(&directory)?;
+        let directory = self.sandboxes.home().join("present");
+        self.sandboxes.make_home_directory(&directory)?;
         let lock = open_locked(&path)?;
         let presence = ProcessPresence {
             lock,
@@ -94,7 +106,7 @@ impl Sandboxes {
 
     fn presence_path(&self, owner: &str) -> PathBuf {
         let name = Digest::hash_bytes(owner.as_bytes()).to_string();
-        self.home().join("present").join(&name[..24])
+        self.sandboxes.home().join("present").join(&name[..24])
     }
 }
 

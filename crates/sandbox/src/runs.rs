@@ -89,13 +89,25 @@ impl RecordedRun {
     }
 }
 
+/// The directories and records of agents' runs and rule checks.
+#[derive(Clone, Copy)]
+pub struct RunFiles<'a> {
+    sandboxes: &'a Sandboxes,
+}
+
 impl Sandboxes {
+    pub fn runs(&self) -> RunFiles<'_> {
+        RunFiles { sandboxes: self }
+    }
+}
+
+impl RunFiles<'_> {
     /// Creates an empty directory for a run. Removes what an earlier attempt of the same holder
     /// left.
     pub fn create_run_dir(&self, plan_id: PlanId, epoch: Epoch) -> Result<PathBuf, SandboxError> {
         let path = self.runs_dir(plan_id).join(epoch.to_string());
         files::remove_tree(&path)?;
-        self.make_home_directory(&path)?;
+        self.sandboxes.make_home_directory(&path)?;
         Ok(path)
     }
 
@@ -131,7 +143,7 @@ impl Sandboxes {
     ) -> Result<(), SandboxError> {
         let check_dir = self.runs_dir(plan_id).join(format!("rule-{}", record.rule));
         files::remove_tree(&check_dir)?;
-        self.make_home_directory(&check_dir)?;
+        self.sandboxes.make_home_directory(&check_dir)?;
         let (source, transcript) = (run.join(TRANSCRIPT_FILE), check_dir.join(TRANSCRIPT_FILE));
         std::fs::rename(&source, &transcript).while_being("written", &transcript)?;
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
@@ -162,10 +174,11 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
     ) -> Result<Vec<PathBuf>, SandboxError> {
         let user_objects = self
+            .sandboxes
             .open_repository(key.resource)?
             .common_dir()
             .join("objects");
-        let mut lenders = vec![self.vault_for(key).objects_dir(), user_objects];
+        let mut lenders = vec![self.sandboxes.vault_for(key).objects_dir(), user_objects];
         let mut next = 0;
         while let Some(lender) = lenders.get(next).cloned() {
             next += 1;
@@ -177,14 +190,14 @@ impl Sandboxes {
         }
         // Alternates that an agent may have written are not followed. Otherwise it could choose
         // what it may read.
-        if let Some(sandbox) = self.current_sandbox(key)? {
+        if let Some(sandbox) = self.sandboxes.current_sandbox(key)? {
             lenders.extend(crate::open_for_person::list_set_aside_objects(&sandbox)?);
         }
         Ok(lenders)
     }
 
     fn runs_dir(&self, plan_id: PlanId) -> PathBuf {
-        self.home().join("runs").join(plan_id.to_string())
+        self.sandboxes.home().join("runs").join(plan_id.to_string())
     }
 }
 

@@ -466,7 +466,8 @@ impl Sandboxes {
         if !(is_first && self.pin_first_base(key, &repository, base)?) {
             self.pin_base(key, &repository, base)?;
         }
-        self.complete_step(SandboxStep::BasePinned, repository.path())?;
+        self.capture()
+            .complete_step(SandboxStep::BasePinned, repository.path())?;
         if let Some(current) = self.current_sandbox(key)? {
             if current.holder_epoch >= epoch && current.exists() {
                 return self.occupy_sandbox(key, epoch);
@@ -547,7 +548,7 @@ impl Sandboxes {
     ) -> Result<(), SandboxError> {
         let entered = self.occupy_sandbox(key, epoch)?;
         checkout::restore_paths(&self.open_vault(key)?, &entered.sandbox, paths)?;
-        self.restore_file_modes(key, &entered.sandbox)
+        self.capture().restore_file_modes(key, &entered.sandbox)
     }
 
     /// Merges the target's current commit into a sandbox, with conflict markers, and makes it the
@@ -571,7 +572,8 @@ impl Sandboxes {
         }
         let repository = self.open_repository(key.resource)?;
         self.pin_base(key, &repository, tip)?;
-        self.complete_step(SandboxStep::BasePinned, repository.path())?;
+        self.capture()
+            .complete_step(SandboxStep::BasePinned, repository.path())?;
         // The checkpoint is saved before the files change. If this is repeated after a crash, it
         // does not merge twice.
         let merged_before = vault
@@ -581,20 +583,21 @@ impl Sandboxes {
             Some((_, tree)) => tree,
             None => {
                 // Also captures what was changed after the result was submitted.
-                self.capture_sandbox(key, epoch, &sandbox.base)?;
+                self.capture().capture_sandbox(key, epoch, &sandbox.base)?;
                 let work = vault.checkpoint_commit()?.ok_or_else(missing)?;
                 let names = [key.target_label(), &key.work_label()];
                 let merged =
                     crate::land::merge_with_labels(&vault, &sandbox.base, tip, &work, names)?;
                 let sides = [tip, &work];
-                self.record_conflicts(key, &sandbox, sides, names, &merged.conflicts)?;
+                self.capture()
+                    .record_conflicts(key, &sandbox, sides, names, &merged.conflicts)?;
                 let checkpoint = vault.create_checkpoint(key.plan_id, epoch, tip, &merged.tree)?;
                 self.save_checkpoint(key, epoch, &checkpoint, Some(&work))?;
                 merged.tree
             }
         };
         checkout::check_out_tree(&vault, &sandbox, &tree)?;
-        self.restore_file_modes(key, &sandbox)?;
+        self.capture().restore_file_modes(key, &sandbox)?;
         let updated = Sandbox {
             base: tip.clone(),
             holder_epoch: epoch,
@@ -656,7 +659,7 @@ impl Sandboxes {
                 sandbox.conflicts.clear();
             }
             checkout::check_out_tree(&vault, &sandbox, base)?;
-            self.restore_file_modes(key, &sandbox)?;
+            self.capture().restore_file_modes(key, &sandbox)?;
             checkout::remove_untracked_files(&vault, &sandbox)?;
             sandbox.base = base.clone();
         }
@@ -696,7 +699,7 @@ impl Sandboxes {
         files::make_private_directory(&sandbox.path)?;
         let vault = self.vault_for(key);
         checkout::check_out_tree(&vault, &sandbox, tree)?;
-        self.restore_file_modes(key, &sandbox)?;
+        self.capture().restore_file_modes(key, &sandbox)?;
         if tree != base {
             // The tree contains an agent's work. The set-up command could run it with the user's
             // rights.
@@ -705,7 +708,8 @@ impl Sandboxes {
                 b"not run on the work of an agent",
             )?;
         }
-        self.complete_step(SandboxStep::FilesLaidOut, &sandbox.path)?;
+        self.capture()
+            .complete_step(SandboxStep::FilesLaidOut, &sandbox.path)?;
         let branch = match &key.resource.location {
             ResourceLocation::Git { target, .. } => target.as_str(),
             ResourceLocation::Dir { .. } => "refs/heads/main",
@@ -715,10 +719,12 @@ impl Sandboxes {
             base: base.clone(),
             inode,
         });
-        self.complete_step(SandboxStep::RepositoryMade, &sandbox.path)?;
+        self.capture()
+            .complete_step(SandboxStep::RepositoryMade, &sandbox.path)?;
         // Last, because the manifest is what makes a sandbox complete.
         self.write_manifest(key, &sandbox)?;
-        self.complete_step(SandboxStep::SandboxReady, &sandbox.path)
+        self.capture()
+            .complete_step(SandboxStep::SandboxReady, &sandbox.path)
     }
 
     pub(crate) fn write_manifest(

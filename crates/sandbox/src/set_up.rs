@@ -176,7 +176,9 @@ impl Sandboxes {
                 let mut reach = (self.command_reach().reach)();
                 reach.writable.push(sandbox.path.clone());
                 reach.writable.push(temporary.0.clone());
-                reach.readable.extend(self.list_borrowed_objects(key)?);
+                reach
+                    .readable
+                    .extend(self.runs().list_borrowed_objects(key)?);
                 Confinement::WherePossible(reach)
             }
         };

@@ -13,9 +13,9 @@ use crate::error::FileErrorContext;
 use crate::files::{self, PathHandle};
 use crate::git::{self, GitCommand};
 use crate::ignored::files_below;
-use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::sandboxes::{Sandbox, SandboxKey};
 use crate::vault::{self, Vault};
-use crate::{ObjectId, SandboxError, open_for_person};
+use crate::{ChangeCapture, ObjectId, SandboxError, open_for_person};
 
 /// How deep nested submodules are checked.
 const MAX_SUBMODULE_DEPTH: usize = 8;
@@ -25,7 +25,7 @@ struct SubmoduleEntry {
     commit: ObjectId,
 }
 
-impl Sandboxes {
+impl ChangeCapture<'_> {
     /// Files below the sandbox's submodules that differ from the submodule's commit.
     pub(crate) fn list_submodule_writes(
         &self,
@@ -37,7 +37,7 @@ impl Sandboxes {
             return Ok(found);
         }
         let scan = SubmoduleScan {
-            vault: &self.vault_for(key),
+            vault: &self.sandboxes.vault_for(key),
             root: &sandbox.path,
         };
         let submodules = list_submodules(&self.git_in_sandbox(key, sandbox))?;

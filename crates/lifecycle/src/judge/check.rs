@@ -164,7 +164,7 @@ impl GateEvaluation<'_> {
         let check_name = format!("{reference:?} {}", self.subject_digest);
         let check_id = Digest::hash_bytes(check_name.as_bytes());
         let check_dir = loop {
-            let locked = sandboxes.lock_check_dir(plan.id, check_id)?;
+            let locked = sandboxes.checks().lock_check_dir(plan.id, check_id)?;
             // Read again after locking: another process may have finished the check.
             if let Some(snapshot) = self.lifecycle.store.read_snapshot(plan.id)?
                 && let Some(known_outcome) =
@@ -181,7 +181,10 @@ impl GateEvaluation<'_> {
             }
         };
         let checkouts = self.visit_changed_resources(|sandbox_key, from, to| {
-            let sandbox = sandboxes.make_check_checkout(&check_dir, sandbox_key, from, to)?;
+            let sandbox =
+                sandboxes
+                    .checks()
+                    .make_check_checkout(&check_dir, sandbox_key, from, to)?;
             let sandbox_setups = plan.policy.sandbox_setups.iter();
             let mut sandbox_setups =
                 sandbox_setups.filter(|one| one.resource == sandbox_key.resource.name);
@@ -198,7 +201,7 @@ impl GateEvaluation<'_> {
             Ok((
                 checkout,
                 setup_command,
-                sandboxes.list_borrowed_objects(sandbox_key)?,
+                sandboxes.runs().list_borrowed_objects(sandbox_key)?,
             ))
         })?;
         let mut environment = CheckEnvironment {
@@ -252,7 +255,9 @@ impl GateEvaluation<'_> {
             outcome: outcome.clone(),
         };
         // Best effort: only `log` shows this record.
-        let _ = sandboxes.save_check_run(plan.id, &environment.run_dir, &record);
+        let _ = sandboxes
+            .runs()
+            .save_check_run(plan.id, &environment.run_dir, &record);
         let verdict = RuleVerdict {
             rule: reference,
             outcome: outcome.clone(),

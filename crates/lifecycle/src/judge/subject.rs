@@ -133,6 +133,7 @@ impl Gates<'_> {
                 trees.push(
                     local_host
                         .sandboxes
+                        .checks()
                         .read_tree_of(&sandbox_key, &parse_object_id(&step.new)?)?,
                 );
             }

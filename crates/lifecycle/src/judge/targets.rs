@@ -112,11 +112,12 @@ impl Gates<'_> {
         location: &LocalResource,
         commit: Option<&ObjectId>,
     ) -> Result<Vec<Rule>, LifecycleError> {
-        let text = self.lifecycle.local_host()?.sandboxes.read_file_at(
-            location,
-            commit,
-            REPOSITORY_CONFIG_FILE,
-        )?;
+        let text = self
+            .lifecycle
+            .local_host()?
+            .sandboxes
+            .checks()
+            .read_file_at(location, commit, REPOSITORY_CONFIG_FILE)?;
         let at_commit = commit.map(|commit| format!(" at {}", &commit.as_str()[..10]));
         let drafts = self.parse_rule_drafts(location, text, &at_commit.unwrap_or_default())?;
         let scope = RuleScope::Repository(location.name.clone());
@@ -148,7 +149,9 @@ impl Gates<'_> {
                 continue;
             };
             let sandboxes = &self.lifecycle.local_host()?.sandboxes;
-            let text = sandboxes.read_working_tree_file(location, REPOSITORY_CONFIG_FILE)?;
+            let text = sandboxes
+                .checks()
+                .read_working_tree_file(location, REPOSITORY_CONFIG_FILE)?;
             let mut rules = self.parse_rule_drafts(location, text, "")?;
             if rules.is_empty() {
                 continue;

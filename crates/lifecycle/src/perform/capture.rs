@@ -61,12 +61,20 @@ impl PlanSandboxes<'_> {
             };
             let base = parse_object_id(plan.base_commit(&location.name).unwrap_or_default())?;
             if !exceptions.conflict_markers {
-                refuse_conflict_markers(sandboxes.list_unresolved_conflicts(&sandbox_key)?)?;
+                refuse_conflict_markers(
+                    sandboxes
+                        .capture()
+                        .list_unresolved_conflicts(&sandbox_key)?,
+                )?;
             }
-            let capture = sandboxes.capture_sandbox(&sandbox_key, epoch, &base)?;
+            let capture = sandboxes
+                .capture()
+                .capture_sandbox(&sandbox_key, epoch, &base)?;
             if !exceptions.conflict_markers {
                 refuse_conflict_markers(
-                    sandboxes.find_moved_markers(&sandbox_key, &capture.changes)?,
+                    sandboxes
+                        .capture()
+                        .find_moved_markers(&sandbox_key, &capture.changes)?,
                 )?;
             }
             let node = if locations.len() == 1 {

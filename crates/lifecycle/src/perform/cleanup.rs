@@ -50,16 +50,16 @@ impl PlanSandboxes<'_> {
                 resource: &location,
             };
             let newest = match result_tree(plan, &location.name) {
-                Some(tree) if landed => {
-                    sandboxes.rescue_late_changes(&sandbox_key, &parse_object_id(tree)?)?
-                }
-                Some(_) | None => sandboxes.rescue_current_work(&sandbox_key)?,
+                Some(tree) if landed => sandboxes
+                    .rescue()
+                    .rescue_late_changes(&sandbox_key, &parse_object_id(tree)?)?,
+                Some(_) | None => sandboxes.rescue().rescue_current_work(&sandbox_key)?,
             };
-            let older = sandboxes.rescue_older_sandboxes(&sandbox_key)?;
+            let older = sandboxes.rescue().rescue_older_sandboxes(&sandbox_key)?;
             report
                 .archived
-                .extend(sandboxes.archive_left_out_files(&sandbox_key)?);
-            let agents = sandboxes.rescue_agent_refs(&sandbox_key, landed)?;
+                .extend(sandboxes.rescue().archive_left_out_files(&sandbox_key)?);
+            let agents = sandboxes.rescue().rescue_agent_refs(&sandbox_key, landed)?;
             report.preserved_dirs.extend(agents.raw_copies);
             let rescued = newest.into_iter().chain(older).chain(agents.refs);
             report.rescued.extend(rescued.map(|leftover| RescuedWork {
@@ -74,11 +74,13 @@ impl PlanSandboxes<'_> {
                     plan_id: plan.id,
                     resource: location,
                 };
-                sandboxes.release_pins(&sandbox_key, plan.epoch)?;
+                sandboxes
+                    .landings()
+                    .release_pins(&sandbox_key, plan.epoch)?;
             }
             Ok(())
         };
-        report.is_removed = sandboxes.remove_plan(plan.id, release_pins)?;
+        report.is_removed = sandboxes.rescue().remove_plan(plan.id, release_pins)?;
         Ok(report)
     }
 
@@ -95,7 +97,10 @@ impl PlanSandboxes<'_> {
                 plan_id: plan.id,
                 resource: &location,
             };
-            if let Some(sandbox) = sandboxes.restore_from_rescue(&sandbox_key, plan.epoch)? {
+            if let Some(sandbox) = sandboxes
+                .rescue()
+                .restore_from_rescue(&sandbox_key, plan.epoch)?
+            {
                 restored.push(EnteredSandbox {
                     resource: location.name.clone(),
                     path: sandbox.path,
@@ -115,7 +120,7 @@ impl PlanSandboxes<'_> {
                 plan_id: plan.id,
                 resource: &location,
             };
-            let rescued = sandboxes.list_rescued_agent_refs(&sandbox_key)?;
+            let rescued = sandboxes.rescue().list_rescued_agent_refs(&sandbox_key)?;
             found.extend(rescued.into_iter().map(|leftover| RescuedWork {
                 resource: location.name.clone(),
                 leftover,
@@ -200,7 +205,12 @@ impl PlanSandboxes<'_> {
 
     /// Lists the plans with sandboxes on this host.
     pub fn plans_with_sandboxes(&self) -> Result<Vec<PlanId>, LifecycleError> {
-        let found = self.lifecycle.local_host()?.sandboxes.list_plan_dirs()?;
+        let found = self
+            .lifecycle
+            .local_host()?
+            .sandboxes
+            .rescue()
+            .list_plan_dirs()?;
         Ok(found.into_iter().map(|state| state.plan_id).collect())
     }
 }

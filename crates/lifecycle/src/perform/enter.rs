@@ -205,7 +205,9 @@ impl PlanSandboxes<'_> {
             } else {
                 SandboxCondition::AsLeft
             };
-            sandboxes.protect_ignored_files(sandbox_key, &sandbox, condition)?;
+            sandboxes
+                .capture()
+                .protect_ignored_files(sandbox_key, &sandbox, condition)?;
         }
         if plan.sandbox_preparation.catch_up {
             let tip = sandboxes.read_tip(sandbox_key.resource)?;

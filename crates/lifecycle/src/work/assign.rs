@@ -82,6 +82,7 @@ impl Lifecycle {
             let conflicted = self
                 .local_host()?
                 .sandboxes
+                .capture()
                 .list_unresolved_conflicts(&sandbox_key)?;
             paths.extend(conflicted.iter().map(ToString::to_string));
         }
@@ -98,7 +99,7 @@ impl Lifecycle {
             return Ok(None);
         };
         let actor = plan.actor_for_phase(phase);
-        let runs = local_host.sandboxes.list_runs(plan.id)?;
+        let runs = local_host.sandboxes.runs().list_runs(plan.id)?;
         let records: Vec<(Epoch, &RunRecord)> = runs
             .iter()
             .filter_map(|run| Some((run.epoch, run.record.as_ref()?)))

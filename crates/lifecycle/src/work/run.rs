@@ -138,13 +138,19 @@ impl PlanDriver<'_> {
         if let Some(local_host) = &self.lifecycle.local_host {
             run_dir = local_host
                 .sandboxes
+                .runs()
                 .create_run_dir(plan.id, claim.epoch())?;
             for location in self.lifecycle.locate_resources(plan)? {
                 let sandbox_key = SandboxKey {
                     plan_id: plan.id,
                     resource: &location,
                 };
-                readable.extend(local_host.sandboxes.list_borrowed_objects(&sandbox_key)?);
+                readable.extend(
+                    local_host
+                        .sandboxes
+                        .runs()
+                        .list_borrowed_objects(&sandbox_key)?,
+                );
                 let sandbox = local_host.sandboxes.current_sandbox(&sandbox_key)?;
                 locks.extend(sandbox.map(|sandbox| sandbox.lock_path()));
             }
@@ -217,7 +223,10 @@ impl PlanDriver<'_> {
             output_tokens: report.usage.output_tokens,
             cost_micros: report.usage.cost_micros,
         };
-        let _ = local_host.sandboxes.write_run_record(run_dir, &record);
+        let _ = local_host
+            .sandboxes
+            .runs()
+            .write_run_record(run_dir, &record);
     }
 
     /// Submits a run's report. Retries while the store is unavailable and keeps the lease, so that finished
@@ -358,6 +367,7 @@ impl Claim {
             };
             let _ = local_host
                 .sandboxes
+                .capture()
                 .record_ignored_files(&sandbox_key, self.epoch());
         }
     }

@@ -171,7 +171,12 @@ impl Worker {
 
     fn run_until(&self, stop: &Stop, until: StopCondition) -> Result<WorkerStats, LifecycleError> {
         let presence = match &self.lifecycle.local_host {
-            Some(local_host) => Some(local_host.sandboxes.register_presence(&self.owner)?),
+            Some(local_host) => Some(
+                local_host
+                    .sandboxes
+                    .processes()
+                    .register_presence(&self.owner)?,
+            ),
             None => None,
         };
         let ran = self.run_registered(stop, until);

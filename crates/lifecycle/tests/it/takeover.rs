@@ -105,7 +105,11 @@ fn read_plan(lifecycle: &Lifecycle, plan_id: PlanId) -> Plan {
 fn a_worker_with_a_fast_clock_does_not_reclaim_from_a_live_process() {
     let host = HostFixture::new();
     let engine = host.open_engine(Span(0));
-    let living = host.make_sandboxes().register_presence("living").unwrap();
+    let living = host
+        .make_sandboxes()
+        .processes()
+        .register_presence("living")
+        .unwrap();
     let plan_id = create_held_plan("living", &engine, DEFAULT_LEASE);
 
     let ahead = host.open_engine(ONE_HOUR);
@@ -145,7 +149,11 @@ fn a_worker_with_a_fast_clock_does_not_reclaim_from_a_live_process() {
 fn a_live_process_that_does_not_renew_loses_its_plan() {
     let host = HostFixture::new();
     let engine = host.open_engine(Span(0));
-    let _stopped = host.make_sandboxes().register_presence("stopped").unwrap();
+    let _stopped = host
+        .make_sandboxes()
+        .processes()
+        .register_presence("stopped")
+        .unwrap();
     // Its lease is valid for another hour.
     let plan_id = create_held_plan("stopped", &engine, ONE_HOUR);
     let worker = Worker::new(&engine)
@@ -171,7 +179,11 @@ fn a_live_process_that_does_not_renew_loses_its_plan() {
 fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
     let host = HostFixture::new();
     let engine = host.open_engine(Span(0));
-    let _living = host.make_sandboxes().register_presence("living").unwrap();
+    let _living = host
+        .make_sandboxes()
+        .processes()
+        .register_presence("living")
+        .unwrap();
     let lease = Span(300_000);
     let plan_id = create_held_plan("living", &engine, lease);
     let epoch = read_plan(&engine, plan_id).epoch;

@@ -86,11 +86,12 @@ fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
     };
     let sandboxes = &lifecycle.local_host()?.sandboxes;
     let archives = sandboxes
+        .rescue()
         .list_archived_plans()
         .map_err(lifecycle::LifecycleError::Sandbox)?;
     let archives: Vec<_> = archives
         .into_iter()
-        .filter_map(|plan| Some((plan, sandboxes.find_archive(plan)?)))
+        .filter_map(|plan| Some((plan, sandboxes.rescue().find_archive(plan)?)))
         .collect();
     for (plan, path) in &archives {
         let path = ui::escape_controls(&path.display().to_string());
@@ -229,6 +230,7 @@ fn restore_sandbox(id: &str, app: &App) -> Result<CommandAnswer, CommandError> {
             .lifecycle()?
             .local_host()?
             .sandboxes
+            .rescue()
             .find_archive(plan_id);
         let message = match archived {
             Some(path) => format!(

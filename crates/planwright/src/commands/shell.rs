@@ -159,7 +159,7 @@ impl ShellHolder {
             crate::home::current_person()
         );
         let sandboxes = &app.lifecycle()?.local_host()?.sandboxes;
-        let presence = sandboxes.register_presence(&owner);
+        let presence = sandboxes.processes().register_presence(&owner);
         Ok(Self {
             owner,
             _presence: presence.map_err(lifecycle::LifecycleError::Sandbox)?,

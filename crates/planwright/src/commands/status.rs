@@ -196,7 +196,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     if let Some(path) = lifecycle
         .local_host()
         .ok()
-        .and_then(|host| host.sandboxes.find_archive(plan.id))
+        .and_then(|host| host.sandboxes.rescue().find_archive(plan.id))
     {
         lines.push((
             "ignored, kept in",
@@ -287,6 +287,7 @@ fn describe_last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, Stri
         .local_host()
         .ok()?
         .sandboxes
+        .runs()
         .list_runs(plan.id);
     let record = runs.ok()?.into_iter().rev().find_map(|run| run.record)?;
     Some(("last run", ui::describe_run(&record)))

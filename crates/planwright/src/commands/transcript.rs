@@ -49,9 +49,11 @@ pub fn show_transcript(
     let row = lifecycle.get_plan(plan_id)?;
     let sandboxes = &lifecycle.local_host()?.sandboxes;
     let runs = sandboxes
+        .runs()
         .list_runs(plan_id)
         .map_err(lifecycle::LifecycleError::Sandbox)?;
     let checks = sandboxes
+        .runs()
         .list_check_runs(plan_id)
         .map_err(lifecycle::LifecycleError::Sandbox)?;
     let mut text = String::new();

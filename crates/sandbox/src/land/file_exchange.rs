@@ -44,7 +44,9 @@ pub(super) fn exchange_files(
     let mut synced = Vec::new();
     for (done, (_, step)) in written.into_iter().enumerate() {
         if done == 1 {
-            sandboxes.complete_step(SandboxStep::SomeExchanged, root)?;
+            sandboxes
+                .capture()
+                .complete_step(SandboxStep::SomeExchanged, root)?;
         }
         let staged_path = files::join_tree_path(&staging.join("new"), &step.path);
         if !write_new_file(root, step, &staged_path)? {

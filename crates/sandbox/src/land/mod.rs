@@ -1,9 +1,9 @@
 //! Landing: brings a result into the user's repository exactly once, as a whole or not at all.
 //!
-//! [`Sandboxes::propose_landing`] merges in the object database and looks for obstacles, without
+//! [`Landings::propose_landing`] merges in the object database and looks for obstacles, without
 //! changing branches or files of the user. The caller stores the proposal. From then on,
-//! [`Sandboxes::land_proposal`] lands exactly this commit and may be repeated, and
-//! [`Sandboxes::observe_target`] reports its state.
+//! [`Landings::land_proposal`] lands exactly this commit and may be repeated, and
+//! [`Landings::observe_target`] reports its state.
 //!
 //! git cannot move a branch and update the files checked out from it in one step. A journal beside
 //! the index, written before the branch moves, lets the next process finish after a crash. The
@@ -122,7 +122,19 @@ pub enum TargetState {
     Removed,
 }
 
+/// Brings results into repositories and directories, and finishes what a crash interrupted.
+#[derive(Clone, Copy)]
+pub struct Landings<'a> {
+    pub(crate) sandboxes: &'a Sandboxes,
+}
+
 impl Sandboxes {
+    pub fn landings(&self) -> Landings<'_> {
+        Landings { sandboxes: self }
+    }
+}
+
+impl Landings<'_> {
     /// Merges a result with the target's current commit and copies the commit to land into the
     /// user's repository, pinned and durable. Does not touch the user's branches, index or files.
     pub fn propose_landing(
@@ -133,8 +145,8 @@ impl Sandboxes {
         method: &LandingMethod,
         message: &LandingMessage,
     ) -> Result<ProposalOutcome, SandboxError> {
-        let repository = self.open_repository(key.resource)?;
-        let vault = self.create_vault(key, &repository)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
+        let vault = self.sandboxes.create_vault(key, &repository)?;
         let (base, tree) = (&result.base, &result.tree);
         check_objects_present(&vault.git(), repository.path(), &vault, base, tree)?;
         self.recover_other_plans_if_any(&repository)?;
@@ -144,7 +156,9 @@ impl Sandboxes {
             || self.resolve_proposal_target(key, &repository, method),
         );
         let fence = fence?;
-        self.complete_step(SandboxStep::Fenced, repository.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Fenced, repository.path())?;
         let target = target?;
         let merging = matches!(method, LandingMethod::Commit { merge: true });
         let (work, merged) = if result.base == target.tip && !merging {
@@ -186,7 +200,9 @@ impl Sandboxes {
             new: new.clone(),
         };
         fence.update_refs(&git, "planwright: about to land", &[pin])?;
-        self.complete_step(SandboxStep::Pinned, repository.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Pinned, repository.path())?;
         if let Some(obstacle) = obstacle? {
             return Ok(ProposalOutcome::Blocked(obstacle));
         }
@@ -208,7 +224,7 @@ impl Sandboxes {
         base: &ObjectId,
         paths: Vec<TreePath>,
     ) -> Result<ProposalOutcome, SandboxError> {
-        let vault = self.vault_for(key);
+        let vault = self.sandboxes.vault_for(key);
         let tip = match &key.resource.location {
             ResourceLocation::Dir { .. } => None,
             ResourceLocation::Git { .. }
@@ -249,9 +265,13 @@ impl Sandboxes {
     ) -> Result<ObjectId, SandboxError> {
         let new =
             create_landing_commit(vault, repository, tree, &target.tip, second_parent, message)?;
-        self.complete_step(SandboxStep::Committed, vault.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Committed, vault.path())?;
         copy_objects_above(vault, repository, &new, &target.tip, target.is_user_commit)?;
-        self.complete_step(SandboxStep::ObjectsCopied, repository.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::ObjectsCopied, repository.path())?;
         Ok(new)
     }
 
@@ -270,7 +290,7 @@ impl Sandboxes {
         let Some(checkout) = find_checkout_for(repository, &checkouts, key, &target.target) else {
             return Ok(None);
         };
-        let git = self.vault_for(key).git();
+        let git = self.sandboxes.vault_for(key).git();
         let touched = compare::list_differences(&git, target.tip_tree.as_str(), tree.as_str())?;
         let edits = self.find_conflicting_edits(
             key,
@@ -289,7 +309,9 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         result: &SandboxResult,
     ) -> Result<(), SandboxError> {
-        self.diff_trees(key, &result.base, &result.tree).map(drop)
+        self.sandboxes
+            .diff_trees(key, &result.base, &result.tree)
+            .map(drop)
     }
 
     /// Checks that a result can land by this method. Called before a person approves it.
@@ -299,11 +321,12 @@ impl Sandboxes {
         method: &LandingMethod,
     ) -> Result<(), SandboxError> {
         match (&key.resource.location, method) {
-            (ResourceLocation::Git { .. }, LandingMethod::Branch(name)) => {
-                self.open_repository(key.resource)?.check_new_branch(name)
-            }
+            (ResourceLocation::Git { .. }, LandingMethod::Branch(name)) => self
+                .sandboxes
+                .open_repository(key.resource)?
+                .check_new_branch(name),
             (ResourceLocation::Git { .. }, LandingMethod::Uncommitted) => {
-                working_tree::check_work_tree(&self.open_repository(key.resource)?)
+                working_tree::check_work_tree(&self.sandboxes.open_repository(key.resource)?)
             }
             (ResourceLocation::Dir { path }, LandingMethod::Branch(_)) => {
                 Err(SandboxError::UnusableLocation {
@@ -325,7 +348,7 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         proposal: &LandingProposal,
     ) -> Result<TargetState, SandboxError> {
-        read_target_state(&self.open_repository(key.resource)?, proposal)
+        read_target_state(&self.sandboxes.open_repository(key.resource)?, proposal)
     }
 
     /// Lands a proposal, or finishes a landing that a crash interrupted.
@@ -335,7 +358,7 @@ impl Sandboxes {
         epoch: Epoch,
         proposal: &LandingProposal,
     ) -> Result<LandAttempt, SandboxError> {
-        let repository = self.open_repository(key.resource)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
         let _lock = landing_lock::lock_repository(&repository)?;
         let git = repository.git();
         let (raised, touched) = run_both(
@@ -373,7 +396,9 @@ impl Sandboxes {
                     return Ok(LandAttempt::Blocked(obstacle));
                 }
                 move_ref(&repository, &fence, key, proposal)?;
-                self.complete_step(SandboxStep::RefMoved, repository.path())?;
+                self.sandboxes
+                    .capture()
+                    .complete_step(SandboxStep::RefMoved, repository.path())?;
                 Ok(LandAttempt::Landed { kept: Vec::new() })
             }
         };
@@ -390,7 +415,7 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
         proposal: &LandingProposal,
     ) -> Result<(), SandboxError> {
-        let repository = self.open_repository(key.resource)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
         let _lock = landing_lock::lock_repository(&repository)?;
         // A git of the crashed process may still run. It must not move the branch later.
         EpochFence::invalidate(&repository.git(), key.plan_id)?;
@@ -401,7 +426,7 @@ impl Sandboxes {
 
     /// Removes the pins and the fence of a finished landing.
     pub fn release_pins(&self, key: &SandboxKey<'_>, epoch: Epoch) -> Result<(), SandboxError> {
-        let repository = self.open_repository(key.resource)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
         let git = repository.git();
         let fence = EpochFence::raise_to_epoch(&git, key.plan_id, epoch)?;
         let name = key.dir_name();
@@ -412,7 +437,9 @@ impl Sandboxes {
                 refs::base_ref(key.plan_id, &name),
             ],
         )?;
-        self.complete_step(SandboxStep::Unpinned, repository.path())
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Unpinned, repository.path())
     }
 
     fn land_in_checkout(
@@ -429,7 +456,9 @@ impl Sandboxes {
             ..
         } = *landing;
         let lock = IndexLock::acquire(&checkout.git_dir, key.plan_id, epoch)?;
-        self.complete_step(SandboxStep::IndexLocked, &checkout.git_dir)?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::IndexLocked, &checkout.git_dir)?;
         // Checked again: only under the lock can no other git change branch, index or files.
         match self.recheck_obstacles(key, landing) {
             Ok(None) => {}
@@ -443,21 +472,27 @@ impl Sandboxes {
             }
         }
         let landing_dir = journal::landing_dir(key, &checkout.git_dir);
-        let staged = FileModes::read_known(self, key, repository).and_then(|modes| {
+        let staged = FileModes::read_known(self.sandboxes, key, repository).and_then(|modes| {
             let journal = LandingJournal::stage_files(key, landing, &modes)?;
             modes.save_for_directory(key, repository, landing.touched)?;
             Ok(journal)
         });
         let staged = staged.and_then(|journal| {
-            self.complete_step(SandboxStep::Staged, &checkout.git_dir)?;
+            self.sandboxes
+                .capture()
+                .complete_step(SandboxStep::Staged, &checkout.git_dir)?;
             // The order matters for recovery: staged files, then the journal, then the index, and
             // the branch last. Until the branch moves, everything can be undone.
             journal.write(key, checkout)?;
-            self.complete_step(SandboxStep::Journalled, &checkout.git_dir)?;
+            self.sandboxes
+                .capture()
+                .complete_step(SandboxStep::Journalled, &checkout.git_dir)?;
             if !journal.keeps_index() {
                 lock.install_new_index(&landing_dir)?;
             }
-            self.complete_step(SandboxStep::IndexPlaced, &checkout.git_dir)?;
+            self.sandboxes
+                .capture()
+                .complete_step(SandboxStep::IndexPlaced, &checkout.git_dir)?;
             move_ref(repository, fence, key, proposal)?;
             Ok(journal)
         });
@@ -478,16 +513,20 @@ impl Sandboxes {
                 return Err(error);
             }
         };
-        self.complete_step(SandboxStep::RefMoved, repository.path())?;
-        let kept = file_exchange::exchange_files(self, key, checkout, &journal)?;
-        self.complete_step(SandboxStep::AllExchanged, &checkout.work_tree)?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::RefMoved, repository.path())?;
+        let kept = file_exchange::exchange_files(self.sandboxes, key, checkout, &journal)?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::AllExchanged, &checkout.work_tree)?;
         // The lock was held all the time, so the index is still the one that was installed.
         self.finish_landing(key, repository, checkout, &journal, lock)?;
         Ok(LandAttempt::Landed { kept })
     }
 }
 
-impl Sandboxes {
+impl Landings<'_> {
     /// Checks for obstacles again. A checkout that switched to another branch counts as a moved
     /// target.
     fn recheck_obstacles(

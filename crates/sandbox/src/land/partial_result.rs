@@ -10,14 +10,14 @@ use plan::PlanId;
 
 use crate::compare::{self, PathDifference};
 use crate::inspect::check_objects_present;
-use crate::sandboxes::{SandboxKey, Sandboxes};
+use crate::sandboxes::SandboxKey;
 use crate::step_faults::SandboxStep;
 use crate::vault::Vault;
-use crate::{ObjectId, SandboxError, refs};
+use crate::{Landings, ObjectId, SandboxError, refs};
 
 use super::{SandboxResult, copy_objects, index, merge};
 
-impl Sandboxes {
+impl Landings<'_> {
     /// Limits a result to changes that match these pathspecs. If a file replaces a directory or the
     /// reverse, selecting one selects both.
     pub fn restrict_result(
@@ -26,7 +26,7 @@ impl Sandboxes {
         result: &SandboxResult,
         paths: &[String],
     ) -> Result<SandboxResult, SandboxError> {
-        let vault = self.open_vault(key)?;
+        let vault = self.sandboxes.open_vault(key)?;
         let repository = key.resource.location.path();
         let (base, tree) = (&result.base, &result.tree);
         check_objects_present(&vault.git(), repository, &vault, base, tree)?;
@@ -61,8 +61,8 @@ impl Sandboxes {
         whole: &SandboxResult,
         landed: &ObjectId,
     ) -> Result<Option<SandboxResult>, SandboxError> {
-        let repository = self.open_repository(key.resource)?;
-        let vault = self.create_vault(key, &repository)?;
+        let repository = self.sandboxes.open_repository(key.resource)?;
+        let vault = self.sandboxes.create_vault(key, &repository)?;
         let work = vault.create_commit(&whole.tree, Some(&whole.base), "Result")?;
         let merged = merge::merge_onto_tip(&vault, &whole.base, landed, &work)?;
         let rest = if !merged.conflicts.is_empty() {
@@ -78,12 +78,16 @@ impl Sandboxes {
         let rest_commit =
             vault.create_commit(&rest.tree, Some(&rest.base), "The rest of a result")?;
         copy_objects(&vault, &repository, &rest_commit, landed)?;
-        self.complete_step(SandboxStep::ObjectsCopied, repository.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::ObjectsCopied, repository.path())?;
         let name = refs::base_ref(for_plan, &key.dir_name());
         repository
             .git()
             .run(&["update-ref", &name, rest_commit.as_str()])?;
-        self.complete_step(SandboxStep::Pinned, repository.path())?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Pinned, repository.path())?;
         Ok(Some(rest))
     }
 }

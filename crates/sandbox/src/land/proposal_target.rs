@@ -2,8 +2,8 @@
 
 use crate::git;
 use crate::repository::{self, Repository};
-use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
-use crate::{ObjectId, SandboxError, refs};
+use crate::sandboxes::{ResourceLocation, SandboxKey};
+use crate::{Landings, ObjectId, SandboxError, refs};
 
 use super::{LandingMethod, has_object};
 
@@ -19,7 +19,7 @@ pub(super) struct ProposalTarget {
     pub is_user_commit: bool,
 }
 
-impl Sandboxes {
+impl Landings<'_> {
     pub(super) fn resolve_proposal_target(
         &self,
         key: &SandboxKey<'_>,
@@ -37,7 +37,7 @@ impl Sandboxes {
                 return Ok(ProposalTarget {
                     target: refs::landed_ref(key.plan_id, &key.dir_name()),
                     old: tip.null_id(),
-                    tip_tree: self.vault_for(key).read_tree_of(&tip)?,
+                    tip_tree: self.sandboxes.vault_for(key).read_tree_of(&tip)?,
                     is_user_commit: has_object(repository, &tip)?,
                     tip,
                 });

@@ -3,16 +3,16 @@
 use plan::changeset::TreePath;
 
 use crate::repository::{Repository, UserCheckout};
-use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
+use crate::sandboxes::{ResourceLocation, SandboxKey};
 use crate::step_faults::SandboxStep;
-use crate::{SandboxError, files, git};
+use crate::{Landings, SandboxError, files, git};
 
 use super::index::{self, IndexLock};
 use super::journal::{self, LandingJournal};
 use super::working_tree::is_working_tree_landing;
 use super::{LandingProposal, TargetState, file_exchange, read_target_state};
 
-impl Sandboxes {
+impl Landings<'_> {
     /// Finishes or undoes what the journals in the checkouts record. Returns the files that the
     /// user changed, if it rolled forward.
     pub(super) fn recover_from_journal(
@@ -52,7 +52,7 @@ impl Sandboxes {
             if matches!(state, TargetState::Removed | TargetState::Landed)
                 && journal.is_about_proposal(proposal)
             {
-                file_exchange::rescue_late_saves(self, key, &checkout, &journal)?;
+                file_exchange::rescue_late_saves(self.sandboxes, key, &checkout, &journal)?;
             }
             let journal_state = read_target_state(repository, &journal.to_proposal())?;
             self.restore_index(
@@ -79,8 +79,10 @@ impl Sandboxes {
         journal: &LandingJournal,
         lock: IndexLock,
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let kept = file_exchange::exchange_files(self, key, checkout, journal)?;
-        self.complete_step(SandboxStep::AllExchanged, &checkout.work_tree)?;
+        let kept = file_exchange::exchange_files(self.sandboxes, key, checkout, journal)?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::AllExchanged, &checkout.work_tree)?;
         if !journal.keeps_index() {
             let landing_dir = journal::landing_dir(key, &checkout.git_dir);
             let index = index::build_index(
@@ -145,12 +147,18 @@ impl Sandboxes {
             let index = index::build_refreshed_index(repository, checkout, &landing_dir, &written)?;
             lock.replace_index(&index)?;
         }
-        self.complete_step(SandboxStep::IndexRefreshed, &checkout.git_dir)?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::IndexRefreshed, &checkout.git_dir)?;
         lock.release()?;
         files::sync_directory(&checkout.git_dir)?;
-        self.complete_step(SandboxStep::Unlocked, &checkout.git_dir)?;
-        file_exchange::rescue_late_saves(self, key, checkout, journal)?;
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::Unlocked, &checkout.git_dir)?;
+        file_exchange::rescue_late_saves(self.sandboxes, key, checkout, journal)?;
         LandingJournal::remove_landing_files(key, checkout)?;
-        self.complete_step(SandboxStep::JournalRemoved, &checkout.git_dir)
+        self.sandboxes
+            .capture()
+            .complete_step(SandboxStep::JournalRemoved, &checkout.git_dir)
     }
 }

@@ -6,14 +6,14 @@ use plan::PlanId;
 use crate::error::FileErrorContext;
 use crate::refs::EpochFence;
 use crate::repository::{Repository, UserCheckout};
-use crate::sandboxes::{LocalResource, ResourceLocation, SandboxKey, Sandboxes};
-use crate::{SandboxError, files};
+use crate::sandboxes::{LocalResource, ResourceLocation, SandboxKey};
+use crate::{Landings, SandboxError, files};
 
 use super::index::{self, IndexLock};
 use super::journal::LandingJournal;
 use super::{TargetState, file_exchange, landing_lock};
 
-impl Sandboxes {
+impl Landings<'_> {
     /// Recovers interrupted landings before a merge, if there are any. A half-landed change of
     /// another plan would look like an edit of the user.
     pub(super) fn recover_other_plans_if_any(
@@ -83,7 +83,7 @@ impl Sandboxes {
             return Ok(());
         }
         if let (Some(journal), TargetState::Removed) = (&journal, state) {
-            file_exchange::rescue_late_saves(self, key, checkout, journal)?;
+            file_exchange::rescue_late_saves(self.sandboxes, key, checkout, journal)?;
         }
         if let Some(journal) = &journal {
             let found = (state, lock.as_ref());

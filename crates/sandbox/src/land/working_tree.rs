@@ -8,8 +8,8 @@ use plan::changeset::TreePath;
 use crate::compare::{self, PathDifference};
 use crate::git::GitCommand;
 use crate::repository::{Repository, UserCheckout};
-use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
-use crate::{LocationProblem, ObjectId, SandboxError, files, refs, snapshot};
+use crate::sandboxes::{ResourceLocation, SandboxKey};
+use crate::{Landings, LocationProblem, ObjectId, SandboxError, files, refs, snapshot};
 
 /// Does a landing on this ref change the working tree alone?
 pub(super) fn is_working_tree_landing(key: &SandboxKey<'_>, target: &str) -> bool {
@@ -35,7 +35,7 @@ pub(super) fn read_head(repository: &Repository) -> Result<ObjectId, SandboxErro
     })
 }
 
-impl Sandboxes {
+impl Landings<'_> {
     /// Commits the current files of the working tree, without touching a branch.
     pub(super) fn snapshot_working_tree(
         &self,
@@ -46,7 +46,8 @@ impl Sandboxes {
         if matches!(key.resource.location, ResourceLocation::Dir { .. }) {
             return snapshot::take_directory_snapshot(repository);
         }
-        self.snapshot_uncommitted_changes(key, &read_head(repository)?)
+        self.sandboxes
+            .snapshot_uncommitted_changes(key, &read_head(repository)?)
     }
 
     /// Edits of the user in the touched paths that the result was not merged with.
@@ -69,7 +70,7 @@ impl Sandboxes {
         let now = self.snapshot_working_tree(key, repository)?;
         let git = match key.resource.location {
             ResourceLocation::Dir { .. } => repository.git(),
-            ResourceLocation::Git { .. } => self.vault_for(key).git(),
+            ResourceLocation::Git { .. } => self.sandboxes.vault_for(key).git(),
         };
         let differences = compare::list_differences(&git, head.as_str(), now.as_str())?;
         let changed: BTreeSet<&TreePath> = differences.iter().map(|one| &one.path).collect();

@@ -13,10 +13,19 @@ impl SandboxFixture {
     /// Cleans up like the engine, and returns what was kept of the agent's refs.
     fn clean_up_plan(&self, has_landed: bool) -> KeptAgentRefs {
         let key = self.sandbox_key(test_plan_id(1));
-        let kept = self.sandboxes.rescue_agent_refs(&key, has_landed).unwrap();
-        let again = self.sandboxes.rescue_agent_refs(&key, has_landed).unwrap();
+        let kept = self
+            .sandboxes
+            .rescue()
+            .rescue_agent_refs(&key, has_landed)
+            .unwrap();
+        let again = self
+            .sandboxes
+            .rescue()
+            .rescue_agent_refs(&key, has_landed)
+            .unwrap();
         assert_eq!(kept, again, "a second call returns the same");
         self.sandboxes
+            .rescue()
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap();
         self.run_git(&["reflog", "expire", "--expire=now", "--all"]);
@@ -103,6 +112,7 @@ fn branches_tags_stashes_and_a_detached_head_are_kept() {
         assert!(reset.collect::<Vec<_>>().contains(&"reset.txt".to_owned()));
         let listed = fixture
             .sandboxes
+            .rescue()
             .list_rescued_agent_refs(&fixture.sandbox_key(test_plan_id(1)));
         assert_eq!(listed.unwrap().len(), kept.refs.len());
     }
@@ -133,6 +143,7 @@ fn landed_plan_keeps_only_refs_that_did_not_land() {
         fixture.land_proposal(test_plan_id(1), 2, &proposal);
         fixture
             .sandboxes
+            .landings()
             .release_pins(&fixture.sandbox_key(test_plan_id(1)), Epoch(2))
             .unwrap();
         fixture.clean_up_plan(true);
@@ -276,7 +287,12 @@ fn objects_behind_a_symlink_are_not_borrowed() {
         .unwrap()
         .unwrap();
     let private = elsewhere.path().canonicalize().unwrap();
-    for borrowed in fixture.sandboxes.list_borrowed_objects(&key).unwrap() {
+    for borrowed in fixture
+        .sandboxes
+        .runs()
+        .list_borrowed_objects(&key)
+        .unwrap()
+    {
         let place = borrowed.canonicalize().unwrap();
         assert!(!place.starts_with(&private), "{}", borrowed.display());
     }

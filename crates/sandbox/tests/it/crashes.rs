@@ -176,7 +176,11 @@ fn orphaned_git_cannot_move_the_branch_after_its_landing_was_undone() {
     kill_at(SandboxStep::Journalled, "land", &fixture, Some(&proposal));
     let orphan = OrphanedGit::from_killed_landing(&fixture, &proposal);
     let key = fixture.sandbox_key(test_plan_id(1));
-    fixture.sandboxes.recover_landing(&key, &proposal).unwrap();
+    fixture
+        .sandboxes
+        .landings()
+        .recover_landing(&key, &proposal)
+        .unwrap();
     assert!(!orphan.tries_to_move_branch(&fixture));
     assert_eq!(fixture.tip(), proposal.old);
     fixture.assert_clean();
@@ -236,11 +240,10 @@ fn full_disk_at_any_step_leaves_the_target_old_or_new() {
         let fixture = SandboxFixture::new();
         let before = fixture.tip();
         let proposal = fixture.propose_usual_work(test_plan_id(1), &AS_COMMIT);
-        let failed = fixture.with_faults(fail_at_step(step)).land_proposal(
-            &fixture.sandbox_key(test_plan_id(1)),
-            Epoch(2),
-            &proposal,
-        );
+        let failed = fixture
+            .with_faults(fail_at_step(step))
+            .landings()
+            .land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
         let failed = failed.unwrap_err();
         assert!(failed.is_out_of_space(), "{step:?}: {failed}");
         assert_old_or_new(&fixture, &before, &proposal, step);
@@ -263,6 +266,7 @@ fn landing_that_did_not_move_the_branch_is_undone() {
         );
         fixture
             .sandboxes
+            .landings()
             .recover_landing(&fixture.sandbox_key(test_plan_id(1)), &proposal)
             .unwrap();
         assert_eq!(fixture.snapshot_user_files(), before, "{step:?}");
@@ -291,7 +295,11 @@ fn undo_after_the_user_removed_the_lock_keeps_only_their_staged_files() {
     fixture.write_file("src/b.txt", "staged by a person\n");
     fixture.run_git(&["add", "src/b.txt"]);
     let key = fixture.sandbox_key(test_plan_id(1));
-    fixture.sandboxes.recover_landing(&key, &proposal).unwrap();
+    fixture
+        .sandboxes
+        .landings()
+        .recover_landing(&key, &proposal)
+        .unwrap();
     assert_eq!(fixture.run_git(&["status", "--porcelain"]), "M  src/b.txt");
     fixture.assert_no_leftovers();
 }
@@ -410,10 +418,11 @@ fn foreign_index_lock_is_waited_for_and_never_removed() {
     let lock = fixture.path().join(".git/index.lock");
     std::fs::write(&lock, "theirs").unwrap();
     let before = fixture.tip();
-    let refused =
-        fixture
-            .sandboxes
-            .land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
+    let refused = fixture.sandboxes.landings().land_proposal(
+        &fixture.sandbox_key(test_plan_id(1)),
+        Epoch(2),
+        &proposal,
+    );
     assert!(matches!(refused, Err(SandboxError::LockedByGit { .. })));
     assert_eq!(std::fs::read_to_string(&lock).unwrap(), "theirs");
     assert_eq!(fixture.tip(), before);
@@ -432,11 +441,13 @@ fn rescue_and_removal_survive_a_kill_at_any_step() {
         let key = fixture.sandbox_key(test_plan_id(1));
         let kept = fixture
             .sandboxes
+            .rescue()
             .rescue_current_work(&key)
             .unwrap()
             .unwrap();
         fixture
             .sandboxes
+            .rescue()
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap();
         assert_eq!(
@@ -449,6 +460,7 @@ fn rescue_and_removal_survive_a_kill_at_any_step() {
         fixture.do_usual_work(&sandbox);
         fixture
             .sandboxes
+            .rescue()
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap();
         for directory in ["sandboxes", "vaults"] {
@@ -456,7 +468,7 @@ fn rescue_and_removal_survive_a_kill_at_any_step() {
             let leftovers: Vec<_> = std::fs::read_dir(directory).unwrap().collect();
             assert!(leftovers.is_empty(), "{step:?}: {leftovers:?}");
         }
-        assert_eq!(fixture.sandboxes.list_plan_dirs().unwrap(), []);
+        assert_eq!(fixture.sandboxes.rescue().list_plan_dirs().unwrap(), []);
     }
 }
 
@@ -560,11 +572,15 @@ fn child_process() {
                 .unwrap()
                 .sandbox;
             fixture.do_usual_work(&sandbox);
-            sandboxes.capture_sandbox(&key, Epoch(1), &base).unwrap();
+            sandboxes
+                .capture()
+                .capture_sandbox(&key, Epoch(1), &base)
+                .unwrap();
         }
         "propose" => {
             let result = fixture.capture_result(test_plan_id(1), 1);
             sandboxes
+                .landings()
                 .propose_landing(
                     &key,
                     Epoch(2),
@@ -583,11 +599,17 @@ fn child_process() {
                 new: parts[2].parse().unwrap(),
                 merged_with: parts[1].parse().unwrap(),
             };
-            sandboxes.land_proposal(&key, Epoch(2), &proposal).unwrap();
+            sandboxes
+                .landings()
+                .land_proposal(&key, Epoch(2), &proposal)
+                .unwrap();
         }
         "clean" => {
-            sandboxes.rescue_current_work(&key).unwrap();
-            sandboxes.remove_plan(test_plan_id(1), || Ok(())).unwrap();
+            sandboxes.rescue().rescue_current_work(&key).unwrap();
+            sandboxes
+                .rescue()
+                .remove_plan(test_plan_id(1), || Ok(()))
+                .unwrap();
         }
         other => panic!("no role {other}"),
     }

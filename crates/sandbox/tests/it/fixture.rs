@@ -163,6 +163,7 @@ impl SandboxFixture {
             .base;
         let captured = self
             .sandboxes
+            .capture()
             .capture_sandbox(&self.sandbox_key(plan_id), Epoch(epoch), &base)
             .unwrap();
         SandboxResult {
@@ -179,6 +180,7 @@ impl SandboxFixture {
         method: &LandingMethod,
     ) -> ProposalOutcome {
         self.sandboxes
+            .landings()
             .propose_landing(
                 &self.sandbox_key(plan_id),
                 Epoch(epoch),
@@ -207,6 +209,7 @@ impl SandboxFixture {
         proposal: &LandingProposal,
     ) -> LandAttempt {
         self.sandboxes
+            .landings()
             .land_proposal(&self.sandbox_key(plan_id), Epoch(epoch), proposal)
             .unwrap()
     }

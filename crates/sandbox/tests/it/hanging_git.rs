@@ -97,7 +97,7 @@ fn landing_with_a_hanging_git_can_be_repeated() {
         let home: PathBuf = fixture.directory.path().join("home");
         let sandboxes = Sandboxes::new(home, hanging);
         let key = fixture.sandbox_key(test_plan_id(1));
-        let proposed = sandboxes.propose_landing(
+        let proposed = sandboxes.landings().propose_landing(
             &key,
             Epoch(2),
             &result,
@@ -106,6 +106,7 @@ fn landing_with_a_hanging_git_can_be_repeated() {
         );
         let error = match proposed {
             Ok(ProposalOutcome::Ready(proposal)) => sandboxes
+                .landings()
                 .land_proposal(&key, Epoch(2), &proposal)
                 .unwrap_err(),
             other => other.unwrap_err(),
@@ -146,7 +147,11 @@ fn git_hanging_under_the_index_lock_leaves_no_lock() {
         Duration::from_millis(2500),
     );
     let sandboxes = Sandboxes::new(fixture.directory.path().join("home"), hanging);
-    let error = sandboxes.land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
+    let error = sandboxes.landings().land_proposal(
+        &fixture.sandbox_key(test_plan_id(1)),
+        Epoch(2),
+        &proposal,
+    );
     let error = error.unwrap_err();
     assert!(matches!(error, SandboxError::GitTimedOut { .. }), "{error}");
     assert!(!lock.exists());
@@ -174,7 +179,7 @@ esac
 exec git \"$@\"";
     let full = make_fake_git(directory.path(), script, planwright_sandbox::GIT_TIMEOUT);
     let sandboxes = Sandboxes::new(fixture.directory.path().join("home"), full);
-    let error = sandboxes.capture_sandbox(
+    let error = sandboxes.capture().capture_sandbox(
         &fixture.sandbox_key(test_plan_id(1)),
         Epoch(1),
         &sandbox.base,
@@ -187,6 +192,7 @@ exec git \"$@\"";
     // With free space, capturing works again.
     fixture
         .sandboxes
+        .capture()
         .capture_sandbox(
             &fixture.sandbox_key(test_plan_id(1)),
             Epoch(1),

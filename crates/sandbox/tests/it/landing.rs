@@ -24,6 +24,7 @@ fn result_lands_as_one_commit_with_trailers_and_updates_files() {
     assert_eq!(
         fixture
             .sandboxes
+            .landings()
             .observe_target(&fixture.sandbox_key(test_plan_id(1)), &proposal)
             .unwrap(),
         TargetState::Untouched
@@ -50,6 +51,7 @@ fn result_lands_as_one_commit_with_trailers_and_updates_files() {
     assert!(message.contains("Planwright-Chain: "), "{message}");
     fixture
         .sandboxes
+        .landings()
         .release_pins(&fixture.sandbox_key(test_plan_id(1)), Epoch(2))
         .unwrap();
     assert_eq!(fixture.run_git(&["for-each-ref", "refs/planwright"]), "");
@@ -186,7 +188,11 @@ fn unresolved_conflict_survives_another_merge_and_another_sandbox() {
         .merge_target_into_sandbox(&key, Epoch(3), &tip)
         .unwrap();
     let unresolved = || {
-        let paths = fixture.sandboxes.list_unresolved_conflicts(&key).unwrap();
+        let paths = fixture
+            .sandboxes
+            .capture()
+            .list_unresolved_conflicts(&key)
+            .unwrap();
         paths.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(unresolved(), ["src/a.txt"]);
@@ -404,7 +410,7 @@ fn suspended_holder_is_fenced_by_git() {
             let base = successor.read_tip(&resource).unwrap();
             let tree = base.clone();
             let result = SandboxResult { base, tree };
-            let _ = successor.propose_landing(
+            let _ = successor.landings().propose_landing(
                 &key,
                 Epoch(9),
                 &result,
@@ -414,8 +420,11 @@ fn suspended_holder_is_fenced_by_git() {
         }
         Ok(())
     }));
-    let refused =
-        suspended.land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal);
+    let refused = suspended.landings().land_proposal(
+        &fixture.sandbox_key(test_plan_id(1)),
+        Epoch(2),
+        &proposal,
+    );
     assert!(
         matches!(
             refused,
@@ -437,6 +446,7 @@ fn target_state_follows_the_branch() {
     let state = || {
         fixture
             .sandboxes
+            .landings()
             .observe_target(&fixture.sandbox_key(test_plan_id(1)), &proposal)
             .unwrap()
     };
@@ -527,19 +537,25 @@ fn rescue_ref_keeps_work_that_did_not_land() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
     assert_eq!(
-        fixture.sandboxes.rescue_current_work(&key).unwrap(),
+        fixture
+            .sandboxes
+            .rescue()
+            .rescue_current_work(&key)
+            .unwrap(),
         None,
         "nothing to keep"
     );
     fixture.do_usual_work(&sandbox);
     let kept = fixture
         .sandboxes
+        .rescue()
         .rescue_current_work(&key)
         .unwrap()
         .unwrap();
     assert!(
         fixture
             .sandboxes
+            .rescue()
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap()
     );
@@ -549,10 +565,14 @@ fn rescue_ref_keeps_work_that_did_not_land() {
         fixture.run_git(&["show", &format!("{}:src/new/c.txt", kept.ref_name)]),
         "new"
     );
-    assert_eq!(fixture.sandboxes.find_rescue_ref(&key).unwrap(), Some(kept));
+    assert_eq!(
+        fixture.sandboxes.rescue().find_rescue_ref(&key).unwrap(),
+        Some(kept)
+    );
     assert!(
         !fixture
             .sandboxes
+            .rescue()
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap(),
         "gone already"
@@ -582,6 +602,7 @@ fn commit_at_the_last_moment_is_not_overwritten() {
         Ok(())
     }));
     let landed = sandboxes
+        .landings()
         .land_proposal(&fixture.sandbox_key(test_plan_id(1)), Epoch(2), &proposal)
         .unwrap();
     assert_eq!(landed, LandAttempt::TargetMoved);
@@ -604,6 +625,7 @@ fn leftover_git_lock_is_reported_and_nothing_changes() {
         let key = fixture.sandbox_key(test_plan_id(1));
         let refused = fixture
             .sandboxes
+            .landings()
             .land_proposal(&key, Epoch(epoch), &proposal);
         std::fs::remove_file(&lock).unwrap();
         let Err(error @ SandboxError::LockedByGit { .. }) = refused else {

@@ -21,9 +21,11 @@ fn restrict_to_paths(
     paths: &[&str],
 ) -> Result<SandboxResult, SandboxError> {
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-    fixture
-        .sandboxes
-        .restrict_result(&fixture.sandbox_key(test_plan_id(1)), whole, &paths)
+    fixture.sandboxes.landings().restrict_result(
+        &fixture.sandbox_key(test_plan_id(1)),
+        whole,
+        &paths,
+    )
 }
 
 fn land_result(
@@ -60,14 +62,20 @@ fn part_lands_and_another_plan_lands_the_rest() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let rest = fixture
         .sandboxes
+        .landings()
         .compute_rest(&key, test_plan_id(2), &whole, &landed)
         .unwrap();
     let rest = rest.unwrap();
     assert_eq!(rest.base, landed);
     // The first plan is removed completely; the base ref keeps the rest.
-    fixture.sandboxes.release_pins(&key, Epoch(2)).unwrap();
     fixture
         .sandboxes
+        .landings()
+        .release_pins(&key, Epoch(2))
+        .unwrap();
+    fixture
+        .sandboxes
+        .rescue()
         .remove_plan(test_plan_id(1), || Ok(()))
         .unwrap();
     let kept = format!("refs/planwright/base/{}/shop+code", test_plan_id(2));
@@ -99,6 +107,7 @@ fn part_lands_and_another_plan_lands_the_rest() {
     );
     let no_rest = fixture
         .sandboxes
+        .landings()
         .compute_rest(
             &fixture.sandbox_key(test_plan_id(2)),
             test_plan_id(3),
@@ -180,6 +189,7 @@ fn rest_that_conflicts_reports_it_when_proposed() {
     let landed = land_result(&fixture, 1, 2, &part);
     let rest = fixture
         .sandboxes
+        .landings()
         .compute_rest(
             &fixture.sandbox_key(test_plan_id(1)),
             test_plan_id(2),
@@ -190,6 +200,7 @@ fn rest_that_conflicts_reports_it_when_proposed() {
         .unwrap();
     fixture
         .sandboxes
+        .rescue()
         .remove_plan(test_plan_id(1), || Ok(()))
         .unwrap();
     match fixture.propose_landing(test_plan_id(2), 1, &rest, &AS_COMMIT) {

@@ -15,7 +15,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Did the process that registered under this name certainly end?
 fn is_gone(sandboxes: &Sandboxes, owner: &str) -> bool {
-    sandboxes.check_liveness(owner).unwrap() == HolderLiveness::Ended
+    sandboxes.processes().check_liveness(owner).unwrap() == HolderLiveness::Ended
 }
 
 struct PresenceFixture {
@@ -41,7 +41,7 @@ impl PresenceFixture {
 
     /// The path of the file of a process that is not running.
     fn find_presence_file(&self, owner: &str) -> PathBuf {
-        let _presence = self.sandboxes.register_presence(owner).unwrap();
+        let _presence = self.sandboxes.processes().register_presence(owner).unwrap();
         let files = self.list_files();
         let [file] = &files[..] else {
             panic!("{files:?}");
@@ -72,17 +72,17 @@ fn killed_process_is_remembered_for_a_day() {
     // It had run for weeks before it was killed.
     fixture.leave_killed_file(&file, "here\n", 20 * DAY);
     for _ in 0..3 {
-        let other = sandboxes.register_presence("other").unwrap();
+        let other = sandboxes.processes().register_presence("other").unwrap();
         assert!(is_gone(sandboxes, "killed"));
         assert!(!is_gone(sandboxes, "other"));
         drop(other);
     }
     set_file_age(&file, DAY / 2);
-    drop(sandboxes.register_presence("other").unwrap());
+    drop(sandboxes.processes().register_presence("other").unwrap());
     assert!(is_gone(sandboxes, "killed"));
     // Not to the second: file systems may store times with less precision.
     set_file_age(&file, DAY + DAY / 24);
-    drop(sandboxes.register_presence("other").unwrap());
+    drop(sandboxes.processes().register_presence("other").unwrap());
     assert!(fixture.list_files().is_empty());
     assert!(!is_gone(sandboxes, "killed"));
 }
@@ -92,13 +92,13 @@ fn running_process_is_never_expired() {
     let fixture = PresenceFixture::new();
     let sandboxes = &fixture.sandboxes;
     let file = fixture.find_presence_file("patient");
-    let patient = sandboxes.register_presence("patient").unwrap();
+    let patient = sandboxes.processes().register_presence("patient").unwrap();
     fs::write(&file, "gone\n").unwrap();
     set_file_age(&file, 2 * DAY);
-    drop(sandboxes.register_presence("other").unwrap());
+    drop(sandboxes.processes().register_presence("other").unwrap());
     assert!(file.exists());
     assert!(!is_gone(sandboxes, "patient"));
-    assert!(sandboxes.register_presence("patient").is_err());
+    assert!(sandboxes.processes().register_presence("patient").is_err());
     drop(patient);
     assert!(!file.exists());
 }
@@ -109,12 +109,15 @@ fn returning_process_counts_as_running() {
     let sandboxes = &fixture.sandboxes;
     let file = fixture.find_presence_file("returning");
     fixture.leave_killed_file(&file, "gone\n", DAY / 2);
-    let presence = sandboxes.register_presence("returning").unwrap();
+    let presence = sandboxes
+        .processes()
+        .register_presence("returning")
+        .unwrap();
     assert!(!is_gone(sandboxes, "returning"));
     // Killed again, it counts as gone for another day.
     std::mem::forget(presence);
     fixture.leave_killed_file(&file, &fs::read_to_string(&file).unwrap(), 2 * DAY);
-    drop(sandboxes.register_presence("other").unwrap());
+    drop(sandboxes.processes().register_presence("other").unwrap());
     assert!(is_gone(sandboxes, "returning"));
 }
 
@@ -133,6 +136,7 @@ fn registering_survives_a_concurrent_expiry() {
                 while !stop.load(Ordering::SeqCst) {
                     drop(
                         sandboxes
+                            .processes()
                             .register_presence(&format!("other {number}"))
                             .unwrap(),
                     );
@@ -143,7 +147,7 @@ fn registering_survives_a_concurrent_expiry() {
         let mut registered = 0;
         for _ in 0..REGISTRATION_COUNT {
             fixture.leave_killed_file(&file, "gone\n", 2 * DAY);
-            let presence = sandboxes.register_presence("returning");
+            let presence = sandboxes.processes().register_presence("returning");
             let is_gone = is_gone(sandboxes, "returning");
             registered += usize::from(presence.is_ok() && file.exists() && !is_gone);
         }

@@ -413,7 +413,10 @@ impl ScheduleRun {
             Ok(())
         }));
         let key = self.fixture.sandbox_key(work.plan_id);
-        let killed = failing.land_proposal(&key, Epoch(epoch), proposal).is_err();
+        let killed = failing
+            .landings()
+            .land_proposal(&key, Epoch(epoch), proposal)
+            .is_err();
         self.log_action(format!("  killed at {step:?}: {killed}"));
         let mut saved = None;
         if killed && in_files && self.random.is_hit(40) {

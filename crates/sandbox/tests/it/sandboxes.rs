@@ -30,6 +30,7 @@ fn git_commands_of_an_agent_do_not_change_the_users_repository() {
     agent_git(&["gc", "-q", "--prune=now", "--aggressive"]);
     let captured = fixture
         .sandboxes
+        .capture()
         .capture_sandbox(
             &fixture.sandbox_key(test_plan_id(1)),
             Epoch(1),
@@ -58,6 +59,7 @@ fn base_survives_the_users_gc() {
     fixture.run_git(&["gc", "-q", "--prune=now"]);
     let captured = fixture
         .sandboxes
+        .capture()
         .capture_sandbox(
             &fixture.sandbox_key(test_plan_id(1)),
             Epoch(1),
@@ -81,6 +83,7 @@ fn changes_are_read_from_the_tree_with_renames() {
     std::fs::remove_file(sandbox.path.join("old/gone.txt")).unwrap();
     let captured = fixture
         .sandboxes
+        .capture()
         .capture_sandbox(
             &fixture.sandbox_key(test_plan_id(1)),
             Epoch(1),
@@ -241,6 +244,7 @@ fn late_holder_is_fenced_off_from_its_sandbox() {
         fixture.sandboxes.occupy_sandbox(&key, Epoch(1)).map(drop),
         fixture
             .sandboxes
+            .capture()
             .capture_sandbox(&key, Epoch(1), base)
             .map(drop),
         fixture
@@ -272,7 +276,10 @@ fn sandbox_in_use_is_not_removed() {
         .sandboxes
         .enter_sandbox(&key, Epoch(1), &fixture.tip(), SandboxEntryMode::Continue)
         .unwrap();
-    let kept = fixture.sandboxes.remove_plan(test_plan_id(1), || Ok(()));
+    let kept = fixture
+        .sandboxes
+        .rescue()
+        .remove_plan(test_plan_id(1), || Ok(()));
     assert!(
         matches!(kept, Err(SandboxError::SandboxInUse { .. })),
         "{kept:?}"
@@ -282,6 +289,7 @@ fn sandbox_in_use_is_not_removed() {
     assert!(
         fixture
             .sandboxes
+            .rescue()
             .remove_plan(test_plan_id(1), || Ok(()))
             .unwrap()
     );
@@ -338,6 +346,7 @@ fn late_checkpoint_does_not_replace_a_newer_one() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let late = fixture
         .with_faults(faults)
+        .capture()
         .capture_sandbox(&key, Epoch(1), &sandbox.base);
     assert!(
         matches!(
@@ -390,6 +399,7 @@ fn reverted_paths_match_the_base() {
         .unwrap();
     let captured = fixture
         .sandboxes
+        .capture()
         .capture_sandbox(
             &fixture.sandbox_key(test_plan_id(1)),
             Epoch(1),

@@ -186,7 +186,7 @@ fn submodules_are_kept_and_nested_repositories_refused() {
     write_file(&sandbox.path.join("nested/x"), "x\n");
     run_git(&sandbox.path.join("nested"), &["add", "x"]);
     run_git(&sandbox.path.join("nested"), &["commit", "-qm", "x"]);
-    let refused = fixture.sandboxes.capture_sandbox(
+    let refused = fixture.sandboxes.capture().capture_sandbox(
         &fixture.sandbox_key(test_plan_id(2)),
         Epoch(1),
         &sandbox.base,
@@ -211,7 +211,7 @@ fn changed_files_with_a_content_filter_are_refused() {
     });
     let sandbox = fixture.enter_sandbox(test_plan_id(2), 1);
     write_file(&sandbox.path.join("film.big"), "real content\n");
-    let refused = fixture.sandboxes.capture_sandbox(
+    let refused = fixture.sandboxes.capture().capture_sandbox(
         &fixture.sandbox_key(test_plan_id(2)),
         Epoch(1),
         &sandbox.base,

@@ -66,10 +66,13 @@ fn missing_result_objects_are_reported() {
         Some(SandboxError::ResultMissing { .. })
     ));
     let message = crate::fixture::make_landing_message(test_plan_id(1));
-    let proposed =
-        fixture
-            .sandboxes
-            .propose_landing(&key, plan::Epoch(2), &missing, &AS_COMMIT, &message);
+    let proposed = fixture.sandboxes.landings().propose_landing(
+        &key,
+        plan::Epoch(2),
+        &missing,
+        &AS_COMMIT,
+        &message,
+    );
     assert!(
         matches!(proposed, Err(SandboxError::ResultMissing { .. })),
         "{proposed:?}"
@@ -87,6 +90,7 @@ fn result_can_be_restricted_without_a_sandbox() {
     let part = ["src".to_owned()];
     let chosen = fixture
         .sandboxes
+        .landings()
         .restrict_result(&fixture.sandbox_key(test_plan_id(1)), &whole, &part)
         .unwrap();
     let ProposalOutcome::Ready(proposal) =
@@ -98,16 +102,19 @@ fn result_can_be_restricted_without_a_sandbox() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let rest = fixture
         .sandboxes
+        .landings()
         .compute_rest(&key, test_plan_id(2), &whole, &proposal.new)
         .unwrap()
         .unwrap();
     fixture
         .sandboxes
+        .rescue()
         .remove_plan(test_plan_id(1), || Ok(()))
         .unwrap();
     let old = ["old".to_owned()];
     let chosen = fixture
         .sandboxes
+        .landings()
         .restrict_result(&fixture.sandbox_key(test_plan_id(2)), &rest, &old)
         .unwrap();
     assert_eq!(chosen.tree, whole.tree);

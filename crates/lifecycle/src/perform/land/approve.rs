@@ -58,9 +58,11 @@ impl Landing<'_> {
                 plan_id: plan.id,
                 resource: &location,
             };
-            sandboxes.check_landing_method(&sandbox_key, &landing_method(options))?;
+            sandboxes
+                .landings()
+                .check_landing_method(&sandbox_key, &landing_method(options))?;
             if !options.paths.is_empty() {
-                match sandboxes.restrict_result(
+                match sandboxes.landings().restrict_result(
                     &sandbox_key,
                     &parse_result_tree(tree)?,
                     &options.paths,
@@ -107,6 +109,7 @@ impl Landing<'_> {
                 };
                 local_host
                     .sandboxes
+                    .landings()
                     .check_landing_method(&sandbox_key, &landing_method(options))?;
             }
         }
@@ -124,7 +127,9 @@ impl Landing<'_> {
                         plan_id,
                         resource: &location,
                     };
-                    sandboxes.check_result(&sandbox_key, &parse_result_tree(tree)?)?;
+                    sandboxes
+                        .landings()
+                        .check_result(&sandbox_key, &parse_result_tree(tree)?)?;
                 }
                 Err(LifecycleError::WaitingForHost { .. }) => {}
                 Err(error) => return Err(error),

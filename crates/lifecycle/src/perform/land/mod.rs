@@ -99,7 +99,7 @@ impl Landing<'_> {
         // Held until the landing ends. After a crash, others see that this process is dead and need not
         // wait for the lease to expire.
         let _presence = match &self.lifecycle.local_host {
-            Some(local_host) => Some(local_host.sandboxes.register_presence(owner)?),
+            Some(local_host) => Some(local_host.sandboxes.processes().register_presence(owner)?),
             None => None,
         };
         if let PlanStage::Apply(ApplyState::Applied(_)) = &row.plan.stage
@@ -290,7 +290,13 @@ impl Landing<'_> {
             else {
                 continue;
             };
-            match sandboxes.propose_landing(&sandbox_key, epoch, &outcome, &mode, &message)? {
+            match sandboxes.landings().propose_landing(
+                &sandbox_key,
+                epoch,
+                &outcome,
+                &mode,
+                &message,
+            )? {
                 ProposalOutcome::Ready(proposal) => moves.push(RefMove {
                     resource: tree.resource.clone(),
                     target: proposal.target,
@@ -376,11 +382,13 @@ impl Landing<'_> {
         if options.paths.is_empty() {
             return Ok(Some(whole));
         }
-        match self.lifecycle.local_host()?.sandboxes.restrict_result(
-            sandbox_key,
-            &whole,
-            &options.paths,
-        ) {
+        match self
+            .lifecycle
+            .local_host()?
+            .sandboxes
+            .landings()
+            .restrict_result(sandbox_key, &whole, &options.paths)
+        {
             // With several resources, a path need not exist in each.
             Err(SandboxError::NoPathMatches { .. }) if plan.resources.len() > 1 => Ok(None),
             other => Ok(Some(other?)),
@@ -405,15 +413,19 @@ impl Landing<'_> {
                 resource: &location,
             };
             let proposal = parse_proposal(step)?;
-            let outcome = match sandboxes.land_proposal(&sandbox_key, epoch, &proposal)? {
-                LandAttempt::Landed { kept: saved } => {
-                    kept.extend(saved);
-                    TargetOutcome::Landed
-                }
-                LandAttempt::TargetMoved => TargetOutcome::Moved,
-                LandAttempt::Blocked(obstacle) => TargetOutcome::Obstructed(obstacle),
-                LandAttempt::Removed => TargetOutcome::Removed,
-            };
+            let outcome =
+                match sandboxes
+                    .landings()
+                    .land_proposal(&sandbox_key, epoch, &proposal)?
+                {
+                    LandAttempt::Landed { kept: saved } => {
+                        kept.extend(saved);
+                        TargetOutcome::Landed
+                    }
+                    LandAttempt::TargetMoved => TargetOutcome::Moved,
+                    LandAttempt::Blocked(obstacle) => TargetOutcome::Obstructed(obstacle),
+                    LandAttempt::Removed => TargetOutcome::Removed,
+                };
             outcomes.push((step, location, outcome));
         }
         if let Some((step, location, _)) = outcomes

@@ -69,7 +69,7 @@ impl Landing<'_> {
         };
         let whole = parse_result_tree(tree)?;
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
-        let remainder = sandboxes.compute_rest(
+        let remainder = sandboxes.landings().compute_rest(
             &sandbox_key,
             remainder_id,
             &whole,

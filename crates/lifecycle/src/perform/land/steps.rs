@@ -87,10 +87,13 @@ impl Landing<'_> {
             };
             let proposal = parse_proposal(step)?;
             let sandboxes = &self.lifecycle.local_host()?.sandboxes;
-            match sandboxes.observe_target(&sandbox_key, &proposal)? {
-                TargetState::Untouched | TargetState::Moved => {
-                    sandboxes.recover_landing(&sandbox_key, &proposal)?
-                }
+            match sandboxes
+                .landings()
+                .observe_target(&sandbox_key, &proposal)?
+            {
+                TargetState::Untouched | TargetState::Moved => sandboxes
+                    .landings()
+                    .recover_landing(&sandbox_key, &proposal)?,
                 TargetState::Landed | TargetState::Removed => {
                     return Err(Refusal::PointOfNoReturn {
                         verb: plan::Verb::WithdrawApply,

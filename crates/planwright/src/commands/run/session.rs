@@ -75,6 +75,7 @@ fn drive_plan(
     let presence = lifecycle
         .local_host()?
         .sandboxes
+        .processes()
         .register_presence(&owner)
         .map_err(lifecycle::LifecycleError::Sandbox)?;
     let actor_set = actor_set::make_actor_set(app)?;

@@ -310,6 +310,7 @@ fn has_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
         .lifecycle()?
         .local_host()?
         .sandboxes
+        .runs()
         .list_runs(row.plan.id);
     let runs = runs.map_err(lifecycle::LifecycleError::Sandbox)?;
     Ok(runs.iter().any(|run| run.transcript_path().exists()))
