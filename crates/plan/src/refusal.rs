@@ -262,11 +262,23 @@ pub enum Refusal {
 
 /// A gate did not open. The plan's phase, state, version and timestamps are unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{} {} at the {gate} gate of plan {plan}", .failed.len(), if .failed.len() == 1 { "rule fails" } else { "rules fail" })]
+#[error("can't {gate}: {}", describe_failed_rules(.failed))]
 pub struct GateBlocked {
     pub plan: PlanId,
     pub gate: Gate,
     pub failed: Vec<FailedRule>,
+}
+
+/// Names the rules that keep a gate closed.
+fn describe_failed_rules(failed: &[FailedRule]) -> String {
+    let reasons: Vec<String> = failed
+        .iter()
+        .map(|failed| match failed.waits {
+            None => format!("rule `{}` failed", failed.rule.name),
+            Some(_) => format!("rule `{}` is pending", failed.rule.name),
+        })
+        .collect();
+    reasons.join(", ")
 }
 
 fn describe_wrong_state(verb: &Verb, stage: &str, done: Option<&CompletedCommand>) -> String {

@@ -12,7 +12,7 @@ use crate::ui;
 
 /// Lists the failed rules. Needs a person if every one of them only waits for a person's verdict.
 pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
-    let mut message = format!("{blocked}. The plan did not change.");
+    let mut message = format!("{}. The plan did not change.", capitalize_sentence(&blocked.to_string()));
     let mut hints = Vec::new();
     for failed in &blocked.failed {
         message.push_str(&format!(

@@ -355,9 +355,10 @@ impl Landing<'_> {
             // The result alone passed its rules; merged with the current target it does not.
             Err(LifecycleError::Blocked(blocked)) => {
                 let failed = blocked.failed.iter();
-                let failed = failed.map(|one| format!("{}: {}", one.rule.name, one.evidence));
+                let failed =
+                    failed.map(|one| format!("rule `{}` failed: {}", one.rule.name, one.evidence));
                 let failed: Vec<String> = failed.collect();
-                let text = format!("on the merged tree {blocked}: {}", failed.join("; "));
+                let text = format!("on the merged tree, {}", failed.join("; "));
                 let kind = ConstraintKind::Gate;
                 self.end_constrained(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
             }
