@@ -1,10 +1,13 @@
 //! Queries. Each call reads from the store; nothing is cached.
 
+use std::collections::BTreeMap;
+
 use plan::changeset::{Changeset, ChangesetEntry};
+use plan::completion::CompletedCommand;
 use plan::decision::DecisionNode;
 use plan::{
     Action, Event, Phase, Plan, PlanId, PlanVersion, QualifiedName, RecordedEvent, Refusal, Span,
-    evolve,
+    Verb, evolve,
 };
 use store::{DuePlan, PlanFilter, PlanRow};
 
@@ -29,6 +32,14 @@ impl Lifecycle {
         limit: usize,
     ) -> Result<Vec<PlanRow>, LifecycleError> {
         Ok(self.store.list_plans(filter, after, limit)?)
+    }
+
+    /// Returns the last completion of every verb of a plan, from its log.
+    pub fn read_completions(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<BTreeMap<Verb, CompletedCommand>, LifecycleError> {
+        Ok(self.store.read_completions(plan_id)?)
     }
 
     pub fn get_action(&self, name: &QualifiedName) -> Result<Action, LifecycleError> {

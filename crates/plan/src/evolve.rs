@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use crate::base::SandboxStartPoint;
 use crate::event::{PlanCreated, RemovedChangeResolution};
 use crate::judgement::PersonRuling;
-use crate::plan::{Approval, CompletedCommand, PlanOrigin, RuleWaiver};
+use crate::plan::{Approval, RuleWaiver};
 use crate::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, LeaseHolder, PlanEnding,
     PlanFailure, QueueEntry, WorkState,
 };
-use crate::{
-    Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation, Verb,
-};
+use crate::{Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation};
 
 /// The event does not fit the plan: the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +25,7 @@ pub struct ReplayError {
 /// Returns the plan after one more event.
 pub fn evolve(plan: Option<Plan>, recorded: &RecordedEvent) -> Result<Plan, ReplayError> {
     match (plan, &recorded.event) {
-        (None, Event::Created(created)) => {
-            let mut plan = plan_from_created(created, recorded);
-            update_bookkeeping(&mut plan, recorded, None);
-            Ok(plan)
-        }
+        (None, Event::Created(created)) => Ok(plan_from_created(created, recorded)),
         (None, _) => Err(replay_error(recorded, "nothing".to_owned())),
         (Some(mut plan), _) => {
             apply_event(&mut plan, recorded)?;
@@ -46,9 +40,9 @@ pub(crate) fn apply_event(plan: &mut Plan, recorded: &RecordedEvent) -> Result<(
         let found = format!("version {} of plan {}", plan.version, plan.id);
         return Err(replay_error(recorded, found));
     }
-    let held_epoch = plan.stage.holder().map(|holder| holder.epoch);
     apply_to_stage(plan, recorded).ok_or_else(|| replay_error(recorded, plan.stage.to_string()))?;
-    update_bookkeeping(plan, recorded, held_epoch);
+    plan.version = recorded.version;
+    plan.updated_at = recorded.at;
     Ok(())
 }
 
@@ -66,20 +60,6 @@ fn replay_error(recorded: &RecordedEvent, stage: String) -> ReplayError {
         version: recorded.version,
         kind: recorded.event.kind(),
         stage,
-    }
-}
-
-/// Updates what every event changes: version, time and the last completion of the verb.
-fn update_bookkeeping(plan: &mut Plan, recorded: &RecordedEvent, held_epoch: Option<Epoch>) {
-    plan.version = recorded.version;
-    plan.updated_at = recorded.at;
-    if let Some((verb, epoch)) = completed_verb(&recorded.event, held_epoch) {
-        let done = CompletedCommand {
-            at: recorded.at,
-            by: recorded.by.clone(),
-            epoch,
-        };
-        plan.done.insert(verb, done);
     }
 }
 
@@ -125,8 +105,8 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
         fixes: 0,
         waivers: Vec::new(),
         rulings: Vec::new(),
-        done: BTreeMap::new(),
         created_at: recorded.at,
+        created_by: recorded.by.clone(),
         updated_at: recorded.at,
     }
 }
@@ -238,8 +218,6 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 return None;
             };
             *prepared = Some(intent.clone());
-            // An earlier withdrawal does not count for this intent.
-            plan.done.remove(&Verb::WithdrawApply);
         }
         Event::ApplyWithdrawn { epoch } => {
             require_held_by(plan, *epoch, Phase::Apply)?;
@@ -248,9 +226,6 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 return None;
             };
             *prepared = None;
-            // The prepare was undone. A repeated prepare must run again instead of answering
-            // "already done".
-            plan.done.remove(&Verb::PrepareApply);
         }
         Event::Landed { epoch } => {
             require_held_by(plan, *epoch, Phase::Apply)?;
@@ -362,10 +337,6 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 (None, None) => None,
                 (Some(_), None) | (None, Some(_)) => return None,
             };
-            if intent.is_none() {
-                // The intent is gone, so a repeated prepare must run again.
-                plan.done.remove(&Verb::PrepareApply);
-            }
             plan.unattended_attempts = 1;
             plan.stage = PlanStage::queued_with_intent(phase, queued, intent);
         }
@@ -524,60 +495,4 @@ fn take_intent(landing: &mut ApplyState) -> Option<LandingIntent> {
         | ApplyState::Applied(_)
         | ApplyState::Cancelled(_) => None,
     }
-}
-
-/// Returns the verb that an event completes, and its epoch. `None` for events that accompany
-/// another event of the same verb.
-fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Option<Epoch>)> {
-    let completed = match event {
-        Event::GateHeld { .. } | Event::DecisionsRecorded { .. } | Event::RetryScheduled { .. } => {
-            return None;
-        }
-        Event::Created(created) => match created.origin {
-            PlanOrigin::Use => (Verb::Use, None),
-            PlanOrigin::UndoOf(_) => (Verb::Undo, None),
-            PlanOrigin::RestOf(_) => return None,
-        },
-        Event::Claimed {
-            phase: Phase::Strategize,
-            epoch,
-            ..
-        } => (Verb::StartStrategize, Some(*epoch)),
-        Event::Claimed {
-            phase: Phase::Execute,
-            epoch,
-            ..
-        } => (Verb::StartExecute, Some(*epoch)),
-        Event::Claimed {
-            phase: Phase::Apply,
-            epoch,
-            ..
-        } => (Verb::StartApply, Some(*epoch)),
-        Event::BasesRecorded { epoch, .. } => (Verb::RecordBases, Some(*epoch)),
-        Event::StrategizeCompleted { epoch } => (Verb::CompleteStrategize, Some(*epoch)),
-        Event::ExecuteEntered { .. } => (Verb::ExecutePlan, None),
-        Event::ChangesetSealed { .. } => (Verb::SealChangeset, None),
-        Event::ExecuteCompleted { epoch, .. } => (Verb::CompleteExecute, Some(*epoch)),
-        Event::Approved { .. } => (Verb::Approve, None),
-        Event::ApplyEntered { .. } => (Verb::ApplyPlan, None),
-        Event::ApplyPrepared { epoch, .. } => (Verb::PrepareApply, Some(*epoch)),
-        Event::ApplyWithdrawn { epoch } => (Verb::WithdrawApply, Some(*epoch)),
-        Event::Landed { epoch } => (Verb::CompleteApply, Some(*epoch)),
-        Event::Constrained { constraint } => (Verb::Constrain, Some(constraint.epoch)),
-        // A failure with a new epoch comes from `reclaim` when the attempts are used up.
-        Event::Failed { failure } if held_epoch != Some(failure.epoch) => (Verb::Reclaim, None),
-        Event::Failed { failure } => (Verb::Fail, Some(failure.epoch)),
-        Event::Retried { .. } => (Verb::Retry, None),
-        Event::Asked { question } => (Verb::Ask, Some(question.epoch)),
-        Event::Answered { .. } => (Verb::Answer, None),
-        Event::QuestionExpired => (Verb::ExpireQuestion, None),
-        Event::Revised { .. } => (Verb::Revise, None),
-        Event::Reverted { .. } => (Verb::Revert, None),
-        Event::Released { epoch } => (Verb::Release, Some(*epoch)),
-        Event::Reclaimed { .. } => (Verb::Reclaim, None),
-        Event::Waived { .. } => (Verb::Waive, None),
-        Event::RuledOn { .. } => (Verb::RuleOn, None),
-        Event::Cancelled { .. } => (Verb::Cancel, None),
-    };
-    Some(completed)
 }

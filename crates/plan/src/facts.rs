@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::changeset::{Changeset, ChangesetEntry, TreePath};
+use crate::completion::KnownCompletions;
 use crate::invariant::{Rule, RuleBook, RuleName, RuleScope};
 use crate::judgement::{GateVerdict, RuleEvidence};
 use crate::ledger::{AccountName, BudgetAccount, BudgetGrant, BudgetLedger, BudgetReservation};
@@ -32,6 +33,9 @@ pub struct DecisionFacts {
     pub live_plans: LivePlans,
     /// Spent and reserved budget, if requested.
     pub ledger: BudgetLedger,
+    /// Read from the log, and only if the decision asks for it: see
+    /// [`Refusal::CompletionNotRead`](crate::Refusal::CompletionNotRead).
+    pub completions: KnownCompletions,
 }
 
 /// Unfinished plans that use a project.

@@ -19,6 +19,7 @@ pub mod base;
 pub mod caller;
 pub mod changeset;
 pub mod command;
+pub mod completion;
 pub mod decide;
 pub mod decision;
 pub mod digest;

@@ -15,7 +15,7 @@ use crate::stage::{
 use crate::{
     ActorDefinition, Caller, Digest, Epoch, ErasableText, LandingOptions, Money, Phase, PlanActors,
     PlanId, PlanResource, PlanStage, PlanVersion, Profile, QualifiedName, RepositoryPolicy,
-    ResourceCommit, SandboxPreparation, Span, Timestamp, Verb,
+    ResourceCommit, SandboxPreparation, Span, Timestamp,
 };
 
 /// A plan at one version. Only [`crate::evolve()`] builds it.
@@ -97,9 +97,9 @@ pub struct Plan {
     /// People's verdicts on rules that ask a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rulings: Vec<PersonRuling>,
-    /// Last completion of each verb, used to answer a repeated command.
-    pub done: BTreeMap<Verb, CompletedCommand>,
     pub created_at: Timestamp,
+    /// Who gave the command that created the plan.
+    pub created_by: Caller,
     /// Time of the last event.
     pub updated_at: Timestamp,
 }
@@ -240,15 +240,6 @@ pub struct RuleWaiver {
     pub at: Timestamp,
 }
 
-/// The last completion of a verb.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CompletedCommand {
-    pub at: Timestamp,
-    pub by: Caller,
-    /// Set for verbs that need an epoch.
-    pub epoch: Option<Epoch>,
-}
-
 impl Plan {
     pub fn phase(&self) -> Phase {
         self.stage.phase()
@@ -261,7 +252,10 @@ impl Plan {
 
     /// Returns who created the plan. `None` for a plan that Planwright made from another one.
     pub fn created_by(&self) -> Option<&Caller> {
-        self.done.get(&Verb::Use).map(|created| &created.by)
+        match self.origin {
+            PlanOrigin::Use => Some(&self.created_by),
+            PlanOrigin::UndoOf(_) | PlanOrigin::RestOf(_) => None,
+        }
     }
 
     /// Returns whether the holder of this epoch holds the plan.

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentProblem;
 use crate::changeset::{Changeset, Node};
+use crate::completion::CompletedCommand;
 use crate::invariant::{Gate, RuleName, RuleRef, RuleScope};
 use crate::judgement::FailedRule;
 use crate::ledger::{BudgetShortfall, BudgetUnit};
-use crate::plan::CompletedCommand;
 use crate::project::{ProjectDifference, ProjectPause, ResourceKind, ResourceName};
 use crate::stage::{LeaseHolder, PlanEnding};
 use crate::{
@@ -48,6 +48,10 @@ pub enum Refusal {
         expected: PlanVersion,
         actual: PlanVersion,
     },
+    /// The answer depends on the verb's last completion, which is not among the facts. The store
+    /// reads it from the log and decides again, so no caller sees this.
+    #[error("the last completion of {verb} was not read")]
+    CompletionNotRead { verb: Verb },
     /// The verb does not apply in the plan's current state.
     #[error("{}", describe_wrong_state(.verb, .stage, .done.as_ref()))]
     WrongState {

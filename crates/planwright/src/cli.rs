@@ -227,6 +227,7 @@ impl App {
             &lifecycle.get_plan(plan_id)?,
             &lifecycle.list_changesets(plan_id)?,
             &lifecycle.budgets().read_ledger(plan_id)?,
+            &lifecycle.read_completions(plan_id)?,
         ))
     }
 

@@ -1,11 +1,17 @@
 //! The write interface of a store: one submission is read, decided and committed as a unit.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use plan::completion::{CompletedCommand, CompletionSearch};
 use plan::reads::ReadSet;
-use plan::{CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Plan, Refusal, Timestamp};
+use plan::{
+    CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Plan, PlanId, PlanVersion,
+    RecordedEvent, Refusal, Timestamp, Verb,
+};
 
 use crate::StoreError;
+use crate::event_codec::event_kind_marker;
 
 /// A pure decision on the rows that were read. The store passes `now` and may call it again on
 /// fresher rows.
@@ -46,6 +52,59 @@ pub struct IdempotencyKey {
     /// Digest of the arguments. The same key with other arguments is a conflict.
     pub fingerprint: Digest,
 }
+
+/// Decides. If the decision needs a verb's last completion, reads it with `read_completion` and
+/// decides again. The caller holds the rows, so the log does not change in between.
+pub(crate) fn decide_with_completions<E>(
+    decide: &mut DecideFn,
+    facts: &mut DecisionFacts,
+    now: Timestamp,
+    mut read_completion: impl FnMut(PlanId, Verb) -> Result<Option<CompletedCommand>, E>,
+) -> Result<Result<Decision, Refusal>, E> {
+    loop {
+        match decide(facts, now) {
+            Err(Refusal::CompletionNotRead { verb }) if !facts.completions.contains_key(&verb) => {
+                // A plan that the decision itself creates has no log yet.
+                let completion = match &facts.plan {
+                    Some(plan) => read_completion(plan.id, verb)?,
+                    None => None,
+                };
+                facts.completions.insert(verb, completion);
+            }
+            answer => return Ok(answer),
+        }
+    }
+}
+
+/// Looks for a verb's last completion. `read_page` returns events of the given kinds before a
+/// version, newest first; an empty page ends the search. Other events may be among them.
+pub(crate) fn find_completion<E>(
+    verb: Verb,
+    mut read_page: impl FnMut(&[String], PlanVersion) -> Result<Vec<RecordedEvent>, E>,
+) -> Result<Option<CompletedCommand>, E> {
+    let mut search = CompletionSearch::new(verb);
+    let kinds = search.event_kinds().iter();
+    let markers: Vec<String> = kinds.map(|kind| event_kind_marker(kind)).collect();
+    if markers.is_empty() {
+        return Ok(None);
+    }
+    let mut before = PlanVersion(u64::MAX);
+    loop {
+        let page = read_page(&markers, before)?;
+        let Some(oldest) = page.last() else {
+            return Ok(None);
+        };
+        before = oldest.version;
+        for recorded in &page {
+            if let ControlFlow::Break(found) = search.visit_event(recorded) {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Events per page of a search for a completion. Nearly always the first or second one answers.
+pub(crate) const COMPLETION_PAGE_SIZE: usize = 4;
 
 /// How many plans that use a project are listed by id. All of them are counted.
 pub(crate) const MAX_LIVE_PLANS_NAMED: usize = 5;

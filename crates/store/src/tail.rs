@@ -1,12 +1,17 @@
 //! The event log: reads every event exactly once, in order per plan.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use plan::{Digest, PlanId, PlanVersion, RecordedEvent};
+use plan::completion::{CompletedCommand, collect_completions};
+use plan::{Digest, PlanId, PlanVersion, RecordedEvent, Verb};
 
 use crate::StoreError;
+
+/// The largest page that every store returns. Few plans have more events.
+const EVENTS_PAGE_SIZE: usize = 1000;
 
 /// Reads the log.
 ///
@@ -22,6 +27,23 @@ pub trait EventLog {
         after: PlanVersion,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// Returns the last completion of every verb of a plan. Reads the plan's whole log.
+    fn read_completions(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<BTreeMap<Verb, CompletedCommand>, StoreError> {
+        let mut events: Vec<RecordedEvent> = Vec::new();
+        loop {
+            let after = events.last().map_or(PlanVersion(0), |last| last.version);
+            let page = self.read_plan_events(plan_id, after, EVENTS_PAGE_SIZE)?;
+            let is_last = page.len() < EVENTS_PAGE_SIZE;
+            events.extend(page.into_iter().map(|stored| stored.recorded));
+            if is_last {
+                return Ok(collect_completions(&events));
+            }
+        }
+    }
 
     /// Returns events of all plans after a cursor.
     fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError>;

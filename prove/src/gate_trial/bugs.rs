@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use plan::completion::CompletedCommand;
 use plan::invariant::Gate;
-use plan::plan::{Approval, CompletedCommand};
+use plan::plan::Approval;
 use plan::{
     Decision, DecisionFacts, Event, LandingOptions, ReceiptOutcome, Refusal, RowWrite, Verb,
 };
@@ -41,10 +42,16 @@ impl StoreHooks for GateBugHooks {
                 (
                     GateBug::StaleApproval,
                     Err(refusal @ (Refusal::ApprovalVoid(_) | Refusal::NeedsApproval)),
-                ) => match with_renewed_approval(facts).map(|facts| decide(&facts, now)) {
-                    Some(Ok(decision)) => Ok(restore_approval(decision, facts)),
-                    Some(Err(_)) | None => Err(refusal),
-                },
+                ) => {
+                    let verb = Verb::Approve;
+                    if !facts.completions.contains_key(&verb) {
+                        return Err(Refusal::CompletionNotRead { verb });
+                    }
+                    match with_renewed_approval(facts).map(|facts| decide(&facts, now)) {
+                        Some(Ok(decision)) => Ok(restore_approval(decision, facts)),
+                        Some(Err(_)) | None => Err(refusal),
+                    }
+                }
                 (GateBug::FreeSpending, Ok(decision)) => Ok(restore_charges(decision, facts)),
                 (_, Ok(decision)) if bug.skips_gate(&decision) => {
                     let mut facts = facts.clone();
@@ -81,8 +88,8 @@ impl GateBug {
 /// The facts as if the last approval covered the current result and rules.
 fn with_renewed_approval(facts: &DecisionFacts) -> Option<DecisionFacts> {
     let mut facts = facts.clone();
+    let CompletedCommand { at, by, .. } = facts.completions.get(&Verb::Approve)?.clone()?;
     let plan = Arc::make_mut(facts.plan.as_mut()?);
-    let CompletedCommand { at, by, .. } = plan.done.get(&Verb::Approve)?.clone();
     let rules = facts.rules.effective_rules_at(Gate::Apply.judged_gates());
     plan.approval = Some(Approval {
         content: plan.result.as_ref()?.digest(&LandingOptions::default()),

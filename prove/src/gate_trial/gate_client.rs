@@ -71,20 +71,28 @@ impl GateClient<'_> {
             .filter(|plan| !plan.stage.is_final());
         let (mut others, mut open): (Vec<Plan>, Vec<Plan>) =
             open.partition(|plan| plan.resources.is_empty() != by_library);
-        let was_approved = |plan: &Plan| {
-            // Also true if the plan was revised after its approval.
-            plan.done.contains_key(&Verb::Approve)
-                && matches!(plan.stage, PlanStage::Execute(WorkState::Complete))
+        others.retain(|plan| {
+            by_library && matches!(plan.stage, PlanStage::Execute(WorkState::Complete))
+        });
+        // Also true if the plan was revised after its approval.
+        let was_approved = |plan: &Plan| -> Result<bool, LifecycleError> {
+            let completions = self.lifecycle.read_completions(plan.id)?;
+            Ok(completions.contains_key(&Verb::Approve))
         };
-        others.retain(|plan| by_library && was_approved(plan));
+        let mut approved = Vec::new();
+        for plan in others {
+            if was_approved(&plan)? {
+                approved.push(plan);
+            }
+        }
         if open.len() < plan_count {
             return match by_library {
                 true => self.create_plan_by_library(),
                 false => self.create_plan_by_program(),
             };
         }
-        if !others.is_empty() && self.roll_percent(40) {
-            open = others;
+        if !approved.is_empty() && self.roll_percent(40) {
+            open = approved;
         }
         if self.roll_percent(80) && open.iter().any(Plan::needs_person) {
             open.retain(Plan::needs_person);

@@ -1,6 +1,7 @@
 //! Decides several requests of one caller as one commit. Each is decided on the facts that the
 //! previous ones leave and keeps its own events. All are committed, or none.
 
+use crate::completion::record_completions;
 use crate::facts::PlanChange;
 use crate::judgement::GateJudgement;
 use crate::ledger::{AccountName, BudgetReservation};
@@ -55,6 +56,10 @@ impl DecisionFacts {
         for change in &decision.plans {
             let own = self.plan.as_ref().map(|plan| plan.id);
             if own.is_none() || own == Some(change.plan.id) {
+                let before = self.plan.as_ref();
+                let holder = before.and_then(|plan| plan.stage.holder());
+                let held_epoch = holder.map(|holder| holder.epoch);
+                record_completions(&mut self.completions, held_epoch, &change.events);
                 self.plan = Some(change.plan.clone());
             }
         }

@@ -146,10 +146,14 @@ impl<'a> DecisionDraft<'a> {
     pub fn answer_not_applicable(self) -> Result<Decision, Refusal> {
         let verb = self.request.command.verb();
         let given = self.request.command.epoch();
-        let done = self.plan.done.get(&verb).cloned();
+        let last_completion = || {
+            let known = self.facts.completions.get(&verb);
+            known.ok_or(Refusal::CompletionNotRead { verb })
+        };
         // First of all: a holder that lost an answer must learn that its command succeeded, even if
         // the plan has ended or has another holder by now.
-        if let (Some(given), Some(done)) = (given, &done)
+        if let Some(given) = given
+            && let Some(done) = last_completion()?
             && done.epoch == Some(given)
         {
             return Ok(self.finish_with_rows(Vec::new(), ReceiptOutcome::AlreadyDone));
@@ -181,7 +185,7 @@ impl<'a> DecisionDraft<'a> {
         Err(Refusal::WrongState {
             verb,
             stage,
-            done,
+            done: last_completion()?.clone(),
             possible_verbs: available_verbs(&self.plan),
         })
     }

@@ -10,6 +10,7 @@ mod batch;
 mod captured;
 mod changesets;
 mod commands;
+mod completions;
 mod design_rows;
 mod edge_cases;
 mod fits;

@@ -122,10 +122,8 @@ impl ModelState {
             entries: plan.entries.values().copied().collect(),
             asked: plan.asked,
             signed: plan.valid_approval().is_some(),
-            done: plan
-                .done
-                .iter()
-                .map(|(verb, done)| (*verb, done.epoch))
+            done: (self.world.facts.completions.iter())
+                .filter_map(|(verb, done)| Some((*verb, done.as_ref()?.epoch)))
                 .collect(),
             workers: self.workers,
             target: self.target,

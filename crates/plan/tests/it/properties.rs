@@ -19,6 +19,7 @@ use proptest::test_runner::{
     Config, FailurePersistence, FileFailurePersistence, RngSeed, TestRunner,
 };
 
+use crate::completions::check_completions;
 use crate::invariants::check_invariants;
 use crate::random_walk::{RandomWalk, any_walk, run_walk};
 use crate::spot::Spot;
@@ -51,6 +52,11 @@ proptest! {
         run_walk(&walk, |step| {
             assert_eq!(replay_events(&step.after.log).unwrap().as_ref(), Some(step.plan()));
         });
+    }
+
+    #[test]
+    fn the_log_tells_the_last_completion_of_every_verb(walk in any_walk()) {
+        run_walk(&walk, |step| check_completions(step.after));
     }
 
     #[test]
@@ -299,7 +305,8 @@ proptest! {
                 let open = step.before.facts.ledger.reservation(epoch).is_some();
                 return assert_eq!(open, verb == Verb::Reserve);
             }
-            assert_eq!(step.plan_before().done[&verb].epoch, Some(epoch), "{verb}");
+            let done = step.before.facts.completions[&verb].as_ref();
+            assert_eq!(done.unwrap().epoch, Some(epoch), "{verb}");
             let was_held = step.before.log.iter().any(|one| {
                 matches!(&one.event, Event::Claimed { epoch: claimed, .. } if *claimed == epoch)
             });

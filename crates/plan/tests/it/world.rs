@@ -10,6 +10,7 @@ use plan::action::ActionDefinition;
 use plan::changeset::TreePath;
 use plan::command::CreatePlan;
 use plan::command::NewPlan;
+use plan::completion::KnownCompletions;
 use plan::decide::DecisionRequest;
 use plan::facts::PlanChange;
 use plan::invariant::{Gate, Rule, RuleBook, RuleCheck, RuleDraft, RuleScope};
@@ -22,6 +23,8 @@ use plan::{
     PlanActors, PlanId, PlanVersion, Profile, RecordedEvent, Refusal, RowWrite, Span, Timestamp,
     Verb, decide,
 };
+
+use crate::completions::fold_completions;
 
 pub const LEASE_LENGTH: Span = Span::from_seconds(30);
 pub const ANSWER_TIMEOUT: Span = Span::from_seconds(3600);
@@ -143,6 +146,7 @@ impl PlanWorld {
         };
         let decision = decide(&world.facts, &request, world.now).unwrap();
         let change = decision.plans[0].clone();
+        fold_completions(&mut world.facts.completions, None, &change.events);
         world.log.extend(change.events);
         world.facts.plan = Some(change.plan);
         world.commits += 1;
@@ -151,12 +155,15 @@ impl PlanWorld {
 
     /// Returns a world for a plan that was created in this one.
     pub fn world_of_new_plan(&self, change: &PlanChange) -> Self {
+        let mut completions = KnownCompletions::new();
+        fold_completions(&mut completions, None, &change.events);
         Self {
             facts: DecisionFacts {
                 plan: Some(change.plan.clone()),
                 action: self.facts.action.clone(),
                 rules: self.facts.rules.clone(),
                 projects: self.facts.projects.clone(),
+                completions,
                 ..DecisionFacts::default()
             },
             log: change.events.clone(),
@@ -194,6 +201,8 @@ impl PlanWorld {
         let id = self.plan().id;
         for change in &decision.plans {
             if change.plan.id == id {
+                let before = Some(self.plan().clone());
+                fold_completions(&mut self.facts.completions, before, &change.events);
                 self.log.extend(change.events.iter().cloned());
                 self.facts.plan = Some(change.plan.clone());
             } else {

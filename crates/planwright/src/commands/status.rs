@@ -28,6 +28,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     let row = lifecycle.get_plan(app.resolve_plan(&args.id)?)?;
     let changesets = lifecycle.list_changesets(row.plan.id)?;
     let ledger = lifecycle.budgets().read_ledger(row.plan.id)?;
+    let completions = lifecycle.read_completions(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
     let (mut standing, mut style) = app.plan_standing(&row)?;
@@ -219,7 +220,10 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             ui::style_text(ui::DIM, format!("{label:<11}"))
         ));
     }
-    let mut answer = CommandAnswer::new(PlanView::new(&row, &changesets, &ledger), text);
+    let mut answer = CommandAnswer::new(
+        PlanView::new(&row, &changesets, &ledger, &completions),
+        text,
+    );
     if let Some(next) = app.next_command(&row)? {
         answer = answer.with_hint(next);
     }

@@ -12,7 +12,10 @@ use crate::ui;
 
 /// Lists the failed rules. Needs a person if every one of them only waits for a person's verdict.
 pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
-    let mut message = format!("{}. The plan did not change.", capitalize_sentence(&blocked.to_string()));
+    let mut message = format!(
+        "{}. The plan did not change.",
+        capitalize_sentence(&blocked.to_string())
+    );
     let mut hints = Vec::new();
     for failed in &blocked.failed {
         message.push_str(&format!(
@@ -140,6 +143,8 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             .with_hint("planwright revise ID \"TEXT\""),
         Refusal::NeedsApproval => new(CommandExit::NeedsPerson, "needs_approval").with_hint("planwright apply ID"),
         Refusal::NeedsFate => new(CommandExit::Usage, "needs_fate"),
+        // The store answers this itself.
+        Refusal::CompletionNotRead { .. } => new(CommandExit::Error, "completion_not_read"),
         Refusal::PointOfNoReturn { .. } => new(CommandExit::Conflict, "point_of_no_return"),
         Refusal::JudgementStale { .. } => {
             new(CommandExit::Conflict, "judgement_stale").with_hint("The plan or its rules kept changing. Repeat the command.")

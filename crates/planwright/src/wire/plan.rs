@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plan::changeset::{Changeset, ChangesetEntry, TreePath};
+use plan::completion::CompletedCommand;
 use plan::ledger::{BudgetAccount, BudgetLedger};
 use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, IgnoredPaths};
@@ -175,6 +176,7 @@ impl PlanView {
         row: &PlanRow,
         changesets: &[(Changeset, Vec<ChangesetEntry>)],
         ledger: &BudgetLedger,
+        completions: &BTreeMap<Verb, CompletedCommand>,
     ) -> Self {
         let plan = &row.plan;
         let verdict = row.current_verdict();
@@ -253,7 +255,7 @@ impl PlanView {
                     })
                 })
                 .collect(),
-            timestamps: collect_timestamps(row),
+            timestamps: collect_timestamps(row, completions),
             changesets: changesets.iter().map(|(changeset, entries)| ChangesetView::new(changeset, entries)).collect(),
             error: error_value(row),
         }
@@ -296,7 +298,10 @@ impl ChangesetView {
     }
 }
 
-fn collect_timestamps(row: &PlanRow) -> BTreeMap<&'static str, Timestamp> {
+fn collect_timestamps(
+    row: &PlanRow,
+    completions: &BTreeMap<Verb, CompletedCommand>,
+) -> BTreeMap<&'static str, Timestamp> {
     let plan = &row.plan;
     let mut stamps = BTreeMap::from([
         ("created_at", plan.created_at),
@@ -314,7 +319,7 @@ fn collect_timestamps(row: &PlanRow) -> BTreeMap<&'static str, Timestamp> {
         (Verb::Cancel, "cancelled_at"),
     ];
     for (verb, name) in named {
-        if let Some(done) = plan.done.get(&verb) {
+        if let Some(done) = completions.get(&verb) {
             stamps.insert(name, done.at);
         }
     }

@@ -11,13 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plan::changeset::{Changeset, ChangesetEntry};
+use plan::completion::{CompletedCommand, KnownCompletions};
 use plan::facts::ReceiptOutcome;
 use plan::invariant::{RuleBook, RuleScope};
 use plan::ledger::BudgetLedger;
 use plan::{
     Action, Decision, DecisionFacts, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp,
+    Verb,
 };
 
+use crate::commit::{COMPLETION_PAGE_SIZE, decide_with_completions, find_completion};
 use crate::fault::{FaultPoint, StoreFault, StoreFaults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
@@ -118,8 +121,13 @@ impl StoreWriter for MemoryStore {
                 is_repeat: true,
             });
         }
-        let facts = tables.read_facts(&submission.reads);
-        let decision = (submission.decide)(&facts, self.clock.now())?;
+        let mut facts = tables.read_facts(&submission.reads);
+        let decision = decide_with_completions(
+            &mut submission.decide,
+            &mut facts,
+            self.clock.now(),
+            |plan_id, verb| tables.find_completion(plan_id, verb),
+        )??;
         self.inject_fault(FaultPoint::Decided)?;
         tables.check_next_versions(&decision)?;
         self.inject_fault(FaultPoint::BeforeCommit)?;
@@ -405,6 +413,22 @@ fn clamp_page_size(limit: usize) -> usize {
 }
 
 impl MemoryTables {
+    fn find_completion(
+        &self,
+        plan_id: PlanId,
+        verb: Verb,
+    ) -> Result<Option<CompletedCommand>, StoreError> {
+        let log = self.events.get(&plan_id);
+        find_completion(verb, |markers, before| {
+            let events = log.into_iter().flatten().rev().filter(|stored| {
+                let has_marker = |marker: &String| stored.body.contains(marker);
+                stored.recorded.version < before && markers.iter().any(has_marker)
+            });
+            let page = events.take(COMPLETION_PAGE_SIZE);
+            Ok(page.map(|stored| stored.recorded.clone()).collect())
+        })
+    }
+
     /// Refuses what the databases' keys refuse: a plan created twice, an event with the wrong
     /// version.
     fn check_next_versions(&self, decision: &Decision) -> Result<(), StoreError> {
@@ -451,6 +475,7 @@ impl MemoryTables {
                 (LedgerReads::OfPlan, Some(plan)) => self.read_ledger(plan),
                 (LedgerReads::OfPlan, None) | (LedgerReads::None, _) => BudgetLedger::default(),
             },
+            completions: KnownCompletions::new(),
         }
     }
 }

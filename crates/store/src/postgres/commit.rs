@@ -23,6 +23,7 @@ use super::pool::PooledConnection;
 use super::statements::ADOPT_SERVER;
 use super::writes::build_write_calls;
 use super::{PostgresStore, migrate};
+use crate::commit::decide_with_completions;
 use crate::fault::{FaultPoint, StoreFault};
 use crate::{CommitError, CommitOutcome, StoreError, StoreWriter, Submission};
 
@@ -93,7 +94,7 @@ impl PostgresStore {
             decide,
         } = submission;
         let place = self.shared.place();
-        let locked =
+        let mut locked =
             match facts::lock_and_read_facts(&mut connection, reads, key.as_ref(), &self.shared) {
                 Ok(locked) => locked,
                 Err(error) => return Err(roll_back_after(connection, error)),
@@ -123,9 +124,14 @@ impl PostgresStore {
                 },
             ));
         }
-        let decision = match decide(&locked.facts, locked.now) {
-            Ok(decision) => decision,
-            Err(refusal) => {
+        let decided =
+            decide_with_completions(decide, &mut locked.facts, locked.now, |plan_id, verb| {
+                facts::read_completion(&mut connection, plan_id, verb, place)
+            });
+        let decision = match decided {
+            Err(error) => return Err(roll_back_after(connection, error)),
+            Ok(Ok(decision)) => decision,
+            Ok(Err(refusal)) => {
                 roll_back(connection);
                 return Ok(AttemptOutcome::Answered(Err(refusal.into())));
             }

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use plan::{CommandReceipt, DecisionFacts, Digest, Project, Timestamp};
+use plan::completion::CompletedCommand;
+use plan::{CommandReceipt, DecisionFacts, Digest, PlanId, Project, Timestamp, Verb};
 
 use super::PostgresShared;
 use super::connection::{PostgresConnection, StatementCall};
@@ -12,12 +13,14 @@ use super::error::{PostgresError, corrupt_error};
 use super::pipeline::values;
 use super::rows::{self, RowColumns, build_rule_book, decode_entry, to_sql_integer};
 use super::statements::{
-    ADVISORY_LOCK_PROJECTS, ADVISORY_LOCK_PROJECTS_OF_PLAN, ADVISORY_LOCKS, FACTS, LIVE_PLANS,
-    LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES, LOCK_ENTRIES_AT,
-    LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE, LOCK_PROJECTS_OF_PLAN,
-    LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED, RESERVATIONS,
+    ADVISORY_LOCK_PROJECTS, ADVISORY_LOCK_PROJECTS_OF_PLAN, ADVISORY_LOCKS, COMPLETION_EVENTS,
+    FACTS, LIVE_PLANS, LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES,
+    LOCK_ENTRIES_AT, LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE,
+    LOCK_PROJECTS_OF_PLAN, LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED,
+    RESERVATIONS,
 };
-use crate::commit::MAX_LIVE_PLANS_NAMED;
+use crate::commit::{COMPLETION_PAGE_SIZE, MAX_LIVE_PLANS_NAMED, find_completion};
+use crate::event_codec::decode_event;
 use crate::{
     ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess, StoreError,
 };
@@ -148,6 +151,29 @@ pub(super) fn lock_and_read_facts(
         })
     };
     decode().map_err(PostgresError::Permanent)
+}
+
+/// Returns a verb's last completion, from the log of a plan that is locked.
+pub(super) fn read_completion(
+    connection: &mut PostgresConnection,
+    plan_id: PlanId,
+    verb: Verb,
+    place: &str,
+) -> Result<Option<CompletedCommand>, PostgresError> {
+    find_completion(verb, |markers, before| {
+        // `_` matches any character here. An event found by mistake is ignored by the search.
+        let patterns: Vec<String> = markers.iter().map(|text| format!("%{text}%")).collect();
+        let before = i64::try_from(before.0).unwrap_or(i64::MAX);
+        let limit = to_sql_integer(COMPLETION_PAGE_SIZE as u64);
+        let values = values![plan_id.to_string(), before, patterns, limit];
+        let rows = connection.query_statement(COMPLETION_EVENTS, values)?;
+        let decoded = rows.iter().map(|row| {
+            let row = RowColumns::new(row, place);
+            decode_event(row.get(0)?, row.get(1)?).map_err(|error| corrupt_error(place, error))
+        });
+        let decoded: Result<_, StoreError> = decoded.collect();
+        decoded.map_err(PostgresError::Permanent)
+    })
 }
 
 /// Takes advisory locks for the rows that are about to be locked, in the same order.

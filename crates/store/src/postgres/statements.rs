@@ -98,6 +98,11 @@ statements! {
         LEFT JOIN leases l ON l.plan_id = $1 \
         LEFT JOIN commands c ON c.key_scope = $2 AND c.key = $3";
 
+    /// Events that match one of the patterns $3, newest first. Sent under the plan's lock.
+    COMPLETION_EVENTS = "\
+        SELECT body, texts FROM events WHERE plan_id = $1 AND version < $2 AND body LIKE ANY($3) \
+        ORDER BY version DESC LIMIT $4";
+
     /// Inserts a plan with its events. The events record the transaction that wrote them.
     INSERT_PLAN = "\
         WITH made AS ( \

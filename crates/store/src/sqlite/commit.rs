@@ -12,6 +12,7 @@ use super::group::{BatchAbandoned, BatchJob, BatchRunner, CommitBatch};
 use super::statements as sql;
 use super::writer::WriteTurn;
 use super::{SqliteStore, migrate, rows};
+use crate::commit::decide_with_completions;
 use crate::fault::{FaultPoint, StoreFault};
 use crate::{CommitError, CommitOutcome, StoreError, StoreWriter, Submission};
 
@@ -239,22 +240,28 @@ impl SqliteStore {
                 answer,
             )));
         }
-        let (facts, head) = rows::read_facts(connection, &submission.reads)?;
+        let (mut facts, head) = rows::read_facts(connection, &submission.reads)?;
         let now = self.options.clock.now();
         let decide = &mut submission.decide;
         // The leader runs decisions of other callers, so a panic must not unwind through it.
-        let decision = match catch_unwind(AssertUnwindSafe(|| decide(&facts, now))) {
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            decide_with_completions(decide, &mut facts, now, |plan_id, verb| {
+                rows::select_completion(connection, plan_id, verb)
+            })
+        }));
+        let decision = match decided {
             Err(panic) => {
                 return Ok(DraftAnswer::NothingWritten(SubmissionAnswer::Panicked(
                     panic,
                 )));
             }
-            Ok(Err(refusal)) => {
+            Ok(Err(error)) => return Err(error),
+            Ok(Ok(Err(refusal))) => {
                 return Ok(DraftAnswer::NothingWritten(SubmissionAnswer::from_result(
                     Err(refusal.into()),
                 )));
             }
-            Ok(Ok(decision)) => decision,
+            Ok(Ok(Ok(decision))) => decision,
         };
         self.inject_fault(FaultPoint::Decided)?;
         let committed = CommitOutcome::from_decision(&decision, &facts);

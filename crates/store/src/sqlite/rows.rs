@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plan::changeset::{Changeset, ChangesetEntry, TreePath};
+use plan::completion::CompletedCommand;
 use plan::facts::{Lease, LivePlans, PlanChange, ReceiptOutcome};
 use plan::id::NotAnId;
 use plan::invariant::{Rule, RuleBook, RuleScope};
 use plan::ledger::{AccountName, BudgetAccount, BudgetLedger};
 use plan::{
     Action, ChangesetId, CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Epoch, Plan,
-    PlanId, Project, QualifiedName, RowWrite, Timestamp,
+    PlanId, Project, QualifiedName, RowWrite, Timestamp, Verb,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, params};
@@ -18,8 +19,8 @@ use serde::de::DeserializeOwned;
 
 use super::error::SqliteError;
 use super::statements as sql;
-use crate::commit::MAX_LIVE_PLANS_NAMED;
-use crate::event_codec::encode_event;
+use crate::commit::{COMPLETION_PAGE_SIZE, MAX_LIVE_PLANS_NAMED, find_completion};
+use crate::event_codec::{decode_event, encode_event};
 use crate::plan_columns::PlanColumns;
 use crate::{ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess};
 
@@ -70,6 +71,31 @@ pub(super) fn read_facts(
         read_changesets(connection, id, &reads.changesets, &mut facts)?;
     }
     Ok((facts, head))
+}
+
+/// Returns a verb's last completion, from the plan's log.
+pub(super) fn select_completion(
+    connection: &Connection,
+    plan_id: PlanId,
+    verb: Verb,
+) -> Result<Option<CompletedCommand>, SqliteError> {
+    find_completion(verb, |markers, before| {
+        let [first, second, third] = [0, 1, 2].map(|index| markers.get(index));
+        let before = i64::try_from(before.0).unwrap_or(i64::MAX);
+        let values = params![
+            plan_id.to_string(),
+            before,
+            first,
+            second,
+            third,
+            COMPLETION_PAGE_SIZE
+        ];
+        select_all(connection, sql::COMPLETION_EVENTS, values, |row| {
+            let texts = row.get_ref(1)?.as_str_or_null()?;
+            decode_event(row.get_ref(0)?.as_str()?, texts)
+                .map_err(|error| SqliteError::Corrupt(error.to_string()))
+        })
+    })
 }
 
 fn select_plan_with_lease(

@@ -49,6 +49,12 @@ statements! {
     ACCOUNT = "SELECT body FROM accounts WHERE name = ?1";
     RESERVATIONS = "SELECT body FROM reservations WHERE plan_id = ?1 ORDER BY epoch";
 
+    /// Events that contain one of the markers, newest first. Unused markers are NULL.
+    COMPLETION_EVENTS =
+        "SELECT body, texts FROM events WHERE plan_id = ?1 AND version < ?2
+         AND (instr(body, ?3) > 0 OR instr(body, ?4) > 0 OR instr(body, ?5) > 0)
+         ORDER BY version DESC LIMIT ?6";
+
     // Writes of a decision.
     INSERT_PLAN =
         "INSERT INTO plans

@@ -2,26 +2,34 @@
 //! log see every event once and in order.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan::command::{CancelPlan, CompleteStrategize, ReleaseLease, ReviseWork};
+use plan::command::ReclaimGrounds;
+use plan::command::{
+    CancelPlan, CompleteStrategize, ExpireQuestion, FailRun, PrepareApply, ReclaimLease,
+    ReleaseLease, RetryPhase, ReviseWork, WithdrawApply,
+};
+use plan::completion::collect_completions;
 use plan::evolve::replay_events;
-use plan::{Command, Digest, PlanId, PlanVersion, RecordedEvent};
+use plan::invariant::Gate;
+use plan::stage::FailureCategory;
+use plan::{Command, Digest, PlanId, PlanVersion, RecordedEvent, Refusal, Verb};
 use store::event_codec::chain_hash;
 use store::verify::verify_store;
-use store::{Cursor, Store, StoredEvent};
-use testkit::TestClient;
+use store::{CommitError, Cursor, Store, StoredEvent};
 use testkit::client::LONG_LEASE;
 use testkit::dump::read_all_events;
+use testkit::{TestClient, samples};
 
 use crate::store_fixture::StoreFixture;
 
 super::on_every_store! {
     the_events_of_a_plan_are_in_order_and_chained,
     replay_yields_the_plan_at_every_version,
+    a_decision_that_asks_gets_the_last_completion_of_a_verb,
     tailers_see_every_event_exactly_once_in_the_order_of_its_plan,
     a_stored_cursor_continues_where_it_was,
     the_latest_cursor_is_after_every_event,
@@ -127,6 +135,79 @@ fn replay_yields_the_plan_at_every_version(fixture: &StoreFixture) {
     let verified = verify_store(fixture.open().as_ref()).unwrap();
     assert_eq!((verified.plans, verified.problems), (1, Vec::new()));
     assert_eq!(verified.events, recorded.len() as u64);
+}
+
+/// Every verb, on a plan with many claims, a failure, a reclaim and a landing that was withdrawn and
+/// prepared again.
+fn a_decision_that_asks_gets_the_last_completion_of_a_verb(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let (plan, epoch) = client.create_executing_plan("be tried often", LONG_LEASE);
+    let fail = |epoch| {
+        Command::from(FailRun {
+            epoch,
+            category: FailureCategory::Actor,
+            message: "no".into(),
+        })
+    };
+    let retry = || {
+        Command::from(RetryPhase {
+            fresh: false,
+            limits: None,
+        })
+    };
+    client.must_submit(plan, fail(epoch));
+    for _ in 0..3 {
+        client.must_submit(plan, retry());
+        for _ in 0..6 {
+            let epoch = client.claim_phase(plan, LONG_LEASE);
+            client.must_submit(plan, Command::from(ReleaseLease { epoch }));
+        }
+        let dead = client.claim_phase(plan, LONG_LEASE);
+        let grounds = ReclaimGrounds::OwnerDead(dead);
+        client.must_submit(plan, Command::from(ReclaimLease { grounds }));
+        let epoch = client.claim_phase(plan, LONG_LEASE);
+        client.must_submit(plan, fail(epoch));
+    }
+    let (landing, epoch) = client.create_landing_plan("be withdrawn");
+    for _ in 0..2 {
+        let moves = samples::landing_moves();
+        let judgement = client.judge_rules(landing, Gate::Apply);
+        let prepare = Command::from(PrepareApply {
+            epoch,
+            moves,
+            judgement,
+        });
+        client.must_submit(landing, prepare);
+        client.must_submit(landing, Command::from(WithdrawApply { epoch }));
+    }
+    let landed = client.create_landed_plan("land");
+    for plan_id in [plan, landing, landed] {
+        let log = read_all_events(client.store(), plan_id);
+        let expected = collect_completions(log.iter().map(|stored| &stored.recorded));
+        assert!(expected.len() > 4, "{expected:?}");
+        let found = Arc::new(Mutex::new(None));
+        let seen = Arc::clone(&found);
+        let mut submission = client.build_submission(Some(plan_id), Command::from(ExpireQuestion));
+        submission.decide = Box::new(move |facts, _| {
+            for verb in Verb::ALL {
+                if !facts.completions.contains_key(verb) {
+                    return Err(Refusal::CompletionNotRead { verb: *verb });
+                }
+            }
+            *seen.lock().unwrap() = Some(facts.completions.clone());
+            Err(Refusal::NothingToUndo)
+        });
+        let refused = client.store().commit(submission);
+        assert!(matches!(
+            refused,
+            Err(CommitError::Refused(Refusal::NothingToUndo))
+        ));
+        let found = found.lock().unwrap().take().unwrap();
+        for verb in Verb::ALL {
+            assert_eq!(found[verb].as_ref(), expected.get(verb), "{verb}");
+        }
+        assert_eq!(client.store().read_completions(plan_id).unwrap(), expected);
+    }
 }
 
 fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(fixture: &StoreFixture) {
