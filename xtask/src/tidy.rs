@@ -31,6 +31,14 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "planwright-api",
+        &[
+            "planwright-plan",
+            "planwright-store",
+            "planwright-lifecycle",
+        ],
+    ),
+    (
         "planwright",
         &[
             "planwright-plan",
@@ -38,6 +46,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "planwright-sandbox",
             "planwright-actors",
             "planwright-lifecycle",
+            "planwright-api",
         ],
     ),
 ];

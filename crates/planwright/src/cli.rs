@@ -23,7 +23,7 @@ use crate::limits;
 use crate::recent_plan::RecentPlan;
 use crate::settings::{Settings, StoreAddress};
 use crate::ui::{self, ProgressAudience, SlowStepReporter};
-use crate::wire::{CommandStatus, CommandTiming, JsonEnvelope, PlanView, UserMessage};
+use crate::wire::{CommandStatus, CommandTiming, JsonEnvelope, UserMessage};
 use crate::{current_repository, home};
 
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
@@ -220,20 +220,9 @@ impl App {
         Ok(found.collect())
     }
 
-    /// Reads a plan for JSON output.
-    pub fn plan_view(&self, plan_id: PlanId) -> Result<PlanView, CommandError> {
-        let lifecycle = self.lifecycle()?;
-        Ok(PlanView::new(
-            &lifecycle.get_plan(plan_id)?,
-            &lifecycle.list_changesets(plan_id)?,
-            &lifecycle.budgets().read_ledger(plan_id)?,
-            &lifecycle.read_completions(plan_id)?,
-        ))
-    }
-
     /// The command that continues a plan that waits for a person or was interrupted; `None` for any other plan.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
-        if self.is_interrupted(row)? {
+        if api::plans::is_interrupted(self.lifecycle()?, row)? {
             let handle = self.lifecycle()?.short_handle(row.plan.id)?;
             return Ok(Some(match row.plan.phase() {
                 Phase::Apply => format!("planwright apply {handle}"),
@@ -291,28 +280,6 @@ impl App {
 }
 
 impl App {
-    /// Returns whether the process that held the plan's lease ended without releasing it.
-    pub fn is_interrupted(&self, row: &PlanRow) -> Result<bool, CommandError> {
-        if row.lease.is_none() {
-            return Ok(false);
-        }
-        let lifecycle = self.lifecycle()?;
-        Ok(lifecycle
-            .leases()
-            .is_abandoned(row, lifecycle.store().now()?)?)
-    }
-
-    /// A short status word for a plan, and its style.
-    pub fn plan_standing(
-        &self,
-        row: &PlanRow,
-    ) -> Result<(&'static str, anstyle::Style), CommandError> {
-        Ok(match self.is_interrupted(row)? {
-            true => ("interrupted", ui::WARN),
-            false => ui::plan_standing(row),
-        })
-    }
-
     /// The command that raises an exhausted limit by its own amount. A global limit takes precedence.
     fn raise_limit_command(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
         let lifecycle = self.lifecycle()?;

@@ -12,8 +12,8 @@ use crate::cli::App;
 use crate::commands::{CommandAnswer, conditions, status};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::wire::ActionView;
 use crate::{actions, repository_config, ui, yaml};
+use api::view::ActionView;
 
 const MAX_ACTION_FILE_BYTES: u64 = 256 * 1024;
 

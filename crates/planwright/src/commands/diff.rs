@@ -179,7 +179,7 @@ fn changes_as_json(
             "ignored": diff.ignored,
         }));
     }
-    let view = app.plan_view(plan_id)?;
+    let view = api::plans::get_plan_view(app.lifecycle()?, plan_id)?;
     Ok(CommandAnswer::new(
         json!({ "plan_id": plan_id, "resources": resources, "changesets": view.changesets }),
         String::new(),

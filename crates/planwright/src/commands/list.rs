@@ -12,7 +12,8 @@ use crate::commands::CommandAnswer;
 use crate::commands::undone_plans::UndonePlans;
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::{PlanSummary, UsageView};
+use api::PlanStanding;
+use api::view::{PlanSummary, UsageView};
 
 /// List plans, newest first
 #[derive(Debug, clap::Args)]
@@ -108,16 +109,17 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let mut summaries = Vec::new();
     for row in &rows {
         let mut summary = summarize_plan(app, row)?;
-        let (mut standing, mut style) = app.plan_standing(row)?;
         summary.undone_by = undone_plans.undoing_plan(row.plan.id);
         if summary.undone_by.is_some() {
-            (standing, style) = (UNDONE_STANDING, ui::DIM);
-            summary.standing = UNDONE_STANDING;
+            summary.standing = PlanStanding::Undone;
         }
         let goal = goal_cell(app, &summary)?;
         let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
-            (standing.to_owned(), style),
+            (
+                summary.standing.as_str().to_owned(),
+                ui::standing_style(summary.standing),
+            ),
             (summary.phase.to_owned(), ui::DIM),
             (ui::format_age(now, row.plan.updated_at), ui::DIM),
         ];
@@ -150,9 +152,6 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-/// Shown as the standing of a landed plan that was undone.
-pub const UNDONE_STANDING: &str = "undone";
-
 /// Returns the goal; for an undo, with the handle of the undone plan.
 fn goal_cell(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
     let Some(of) = summary.undo_of else {
@@ -172,7 +171,7 @@ pub fn summarize_plan(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandEr
         action: row.plan.action.as_ref().map(ToString::to_string),
         phase: row.plan.phase().as_str(),
         state: row.plan.stage.state_name().as_str(),
-        standing: app.plan_standing(row)?.0,
+        standing: api::plans::find_standing(app.lifecycle()?, row)?,
         version: row.plan.version.0,
         needs_person: row.needs_person(),
         updated_at: row.plan.updated_at,

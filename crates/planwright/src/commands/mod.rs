@@ -208,12 +208,12 @@ fn goal_line(plan: &::plan::Plan) -> String {
 
 fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
     let row = app.lifecycle()?.get_plan(done.plan.id)?;
-    let (standing, style) = app.plan_standing(&row)?;
+    let standing = api::plans::find_standing(app.lifecycle()?, &row)?;
     let handle = app.lifecycle()?.short_handle(done.plan.id)?;
     let text = format!(
         "{}: {} ({}, version {})\n{}",
         ui::style_text(ui::BOLD, &handle),
-        ui::style_text(style, standing),
+        ui::style_standing(standing),
         row.plan.stage,
         row.plan.version,
         goal_line(&row.plan)
@@ -271,7 +271,7 @@ fn receipt_fields(done: &OperationOutcome) -> Map<String, Value> {
 
 /// The plan view with the receipt of this call.
 fn view_with_receipt(app: &App, done: &OperationOutcome) -> Result<Value, CommandError> {
-    let mut data = json!(app.plan_view(done.plan.id)?);
+    let mut data = json!(api::plans::get_plan_view(app.lifecycle()?, done.plan.id)?);
     if let Value::Object(fields) = &mut data {
         fields.extend(receipt_fields(done));
     }

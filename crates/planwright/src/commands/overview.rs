@@ -10,7 +10,7 @@ use crate::cli::App;
 use crate::commands::{CommandAnswer, is_workable, list, why};
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::PlanSummary;
+use api::view::PlanSummary;
 
 const MAX_SHOWN_PLANS: usize = 20;
 
@@ -29,11 +29,10 @@ pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
     let mut text = String::new();
     for row in rows.iter().take(MAX_SHOWN_PLANS) {
         let summary = list::summarize_plan(app, row)?;
-        let (standing, style) = app.plan_standing(row)?;
         text.push_str(&format!(
             "{}  {}  {}\n    {}\n",
             ui::style_text(ui::BOLD, &summary.handle),
-            ui::style_text(style, standing),
+            ui::style_standing(summary.standing),
             ui::truncate_line(&summary.goal, 70),
             ui::style_text(
                 ui::CODE,
@@ -167,7 +166,8 @@ fn list_interrupted_plans(
     let rows = app.lifecycle()?.list_plans(&filter, None, MAX_HELD_PLANS)?;
     let mut interrupted = Vec::new();
     for row in rows.iter().filter(|row| !unfinished.contains(&row.plan.id)) {
-        if interrupted.len() < MAX_SHOWN_PLANS && app.is_interrupted(row)? {
+        if interrupted.len() < MAX_SHOWN_PLANS && api::plans::is_interrupted(app.lifecycle()?, row)?
+        {
             interrupted.push(list::summarize_plan(app, row)?);
         }
     }

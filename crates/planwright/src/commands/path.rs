@@ -10,7 +10,8 @@ use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::wire::{SandboxView, UserMessage};
+use crate::wire::UserMessage;
+use api::view::SandboxView;
 
 /// Print the path of a plan's sandbox, ready for you to enter
 ///

@@ -14,8 +14,9 @@ use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::invocation::quote_word;
-use crate::wire::{ProjectView, UserMessage};
+use crate::wire::UserMessage;
 use crate::{host, settings, ui};
+use api::view::ProjectView;
 
 /// Manage projects: the repositories and directories plans work on
 #[derive(Debug, Subcommand)]

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::wire::RuleView;
 use crate::{rule_warnings, ui};
+use api::view::RuleView;
 
 /// Manage the rules that gate phase changes
 #[derive(Debug, Subcommand)]

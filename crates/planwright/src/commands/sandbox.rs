@@ -11,7 +11,8 @@ use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
-use crate::wire::{SandboxView, UserMessage};
+use crate::wire::UserMessage;
+use api::view::SandboxView;
 
 /// Manage sandboxes: the private copies agents work in
 #[derive(Debug, Subcommand)]
@@ -61,7 +62,7 @@ fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
             }
             Err(error) => return Err(error.into()),
         };
-        let (standing, style) = app.plan_standing(&row)?;
+        let standing = api::plans::find_standing(lifecycle, &row)?;
         let paths: Vec<String> = lifecycle
             .sandboxes()
             .list_sandboxes(plan)
@@ -74,7 +75,7 @@ fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
             .unwrap_or_default();
         table.add_row([
             (lifecycle.short_handle(plan)?, ui::BOLD),
-            (standing.to_owned(), style),
+            (standing.as_str().to_owned(), ui::standing_style(standing)),
             (paths.join(" "), anstyle::Style::new()),
         ]);
         views.push(json!({ "plan_id": plan, "standing": standing, "paths": paths }));

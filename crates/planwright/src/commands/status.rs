@@ -9,12 +9,13 @@ use plan::{Phase, PlanId, PlanStage};
 use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
+use crate::commands::CommandAnswer;
 use crate::commands::event_narrator::format_timestamp;
 use crate::commands::undone_plans::{self, UndonePlans};
-use crate::commands::{CommandAnswer, list};
 use crate::error::CommandError;
 use crate::ui;
-use crate::wire::PlanView;
+use api::PlanStanding;
+use api::view::PlanView;
 
 /// Show a plan
 #[derive(Debug, clap::Args)]
@@ -31,16 +32,17 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     let completions = lifecycle.read_completions(row.plan.id)?;
     let plan = &row.plan;
     let now = app.clock.now();
-    let (mut standing, mut style) = app.plan_standing(&row)?;
+    let mut standing = api::plans::find_standing(lifecycle, &row)?;
+    let live_standing = standing;
     let undone_by = find_undoing_plan(app, &row)?;
     if undone_by.is_some() {
-        (standing, style) = (list::UNDONE_STANDING, ui::DIM);
+        standing = PlanStanding::Undone;
     }
     let mut lines: Vec<(&str, String)> = vec![
         ("plan", plan.id.to_string()),
         (
             "standing",
-            format!("{} ({})", ui::style_text(style, standing), plan.stage),
+            format!("{} ({})", ui::style_standing(standing), plan.stage),
         ),
     ];
     if row.current_verdict().is_none() && plan.is_stuck_on_rules() {
@@ -221,7 +223,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         ));
     }
     let mut answer = CommandAnswer::new(
-        PlanView::new(&row, &changesets, &ledger, &completions),
+        PlanView::new(&row, live_standing, &changesets, &ledger, &completions),
         text,
     );
     if let Some(next) = app.next_command(&row)? {

@@ -102,11 +102,10 @@ fn describe_plans(
     let mut summaries = Vec::new();
     for row in rows {
         let summary = list::summarize_plan(app, row)?;
-        let (standing, style) = app.plan_standing(row)?;
         text.push_str(&format!(
             "{}  {}  {}\n",
             ui::style_text(ui::BOLD, &summary.handle),
-            ui::style_text(style, standing),
+            ui::style_standing(summary.standing),
             ui::truncate_line(&summary.goal, 60)
         ));
         summaries.push(summary);

@@ -71,7 +71,7 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         })
         .collect();
     commands.extend(why.obstacle.as_ref().and_then(obstacle_remedy));
-    let is_interrupted = app.is_interrupted(&why.row)?;
+    let is_interrupted = api::plans::is_interrupted(lifecycle, &why.row)?;
     if is_interrupted {
         commands.extend(app.next_command(&why.row)?);
     }

@@ -1,4 +1,4 @@
-//! Output for people: styles, tables, prompts, progress and the status words of plans. The output streams
+//! Output for people: styles, tables, prompts and progress. The output streams
 //! strip colour if there is no terminal.
 
 mod age;
@@ -16,12 +16,10 @@ pub use progress::{ProgressAudience, ProgressDisplay, SlowStepReporter};
 pub use table::TextTable;
 
 use anstyle::{AnsiColor, Style};
+use api::standing::{PlanStanding, StandingTone};
 use plan::ledger::BudgetUnit;
 use plan::plan::PlanLimits;
-use plan::stage::{ApplyState, ConstraintKind, WorkState};
-use plan::{Plan, PlanStage};
 use sandbox::RunRecord;
-use store::PlanRow;
 
 pub const BOLD: Style = Style::new().bold();
 /// For details.
@@ -109,42 +107,17 @@ pub fn pluralize(number: impl Into<u64>, noun: &str) -> String {
     }
 }
 
-/// A short status word for a plan, and its style.
-pub fn plan_standing(row: &PlanRow) -> (&'static str, Style) {
-    if row.is_blocked() {
-        return ("blocked", BAD);
-    }
-    match &row.plan.stage {
-        PlanStage::Strategize(work) => work_standing(work, "thinking", "strategy ready", &row.plan),
-        PlanStage::Execute(work) => work_standing(work, "working", "needs review", &row.plan),
-        PlanStage::Apply(landing) => match landing {
-            ApplyState::Queued(..) => ("waiting", DIM),
-            ApplyState::Processing(..) => ("landing", Style::new()),
-            ApplyState::AwaitingInput(..) => ("needs answer", WARN),
-            ApplyState::Errored(_) => ("failed", BAD),
-            ApplyState::Constrained(one) if one.kind == ConstraintKind::Gate => ("blocked", BAD),
-            ApplyState::Constrained(_) => ("conflict", BAD),
-            ApplyState::Applied(_) if row.plan.has_targets() => ("landed", GOOD),
-            ApplyState::Applied(_) => ("done", GOOD),
-            ApplyState::Cancelled(_) => ("cancelled", DIM),
-        },
-    }
+/// Formats a plan's standing in its colour.
+pub fn style_standing(standing: PlanStanding) -> String {
+    style_text(standing_style(standing), standing.as_str())
 }
 
-fn work_standing(
-    work: &WorkState,
-    busy: &'static str,
-    ready: &'static str,
-    plan: &Plan,
-) -> (&'static str, Style) {
-    match work {
-        WorkState::Queued(_) if plan.needs_person() => ("waiting for you", WARN),
-        WorkState::Queued(_) => ("waiting", DIM),
-        WorkState::Processing(_) => (busy, Style::new()),
-        WorkState::AwaitingInput(_) => ("needs answer", WARN),
-        WorkState::Complete if plan.needs_person() => (ready, WARN),
-        WorkState::Complete => ("ready", Style::new()),
-        WorkState::Errored(_) => ("failed", BAD),
-        WorkState::Cancelled(_) => ("cancelled", DIM),
+pub fn standing_style(standing: PlanStanding) -> Style {
+    match standing.tone() {
+        StandingTone::Good => GOOD,
+        StandingTone::Neutral => Style::new(),
+        StandingTone::Quiet => DIM,
+        StandingTone::Attention => WARN,
+        StandingTone::Bad => BAD,
     }
 }

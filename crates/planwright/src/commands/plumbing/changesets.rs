@@ -12,7 +12,7 @@ use crate::commands::plumbing::phases::ShowPlanArgs;
 use crate::commands::plumbing::{HolderArgs, answer_with_receipt};
 use crate::commands::{CommandAnswer, revise};
 use crate::error::CommandError;
-use crate::wire::ChangesetView;
+use api::view::ChangesetView;
 
 #[derive(Debug, clap::Args)]
 pub struct OpenChangesetArgs {

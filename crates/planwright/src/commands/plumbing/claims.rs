@@ -13,7 +13,7 @@ use crate::commands::plumbing::{HolderArgs, answer_with_receipt, lease_span};
 use crate::commands::{CommandAnswer, ConditionArgs};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::wire::SandboxView;
+use api::view::SandboxView;
 
 #[derive(Debug, clap::Args)]
 pub struct StartPhaseArgs {
@@ -186,7 +186,7 @@ pub fn reclaim_leases(args: &ReclaimLeaseArgs, app: &App) -> Result<CommandAnswe
     let reclaimed = lifecycle.leases().reclaim_expired_leases(1000, &call)?;
     let views = reclaimed
         .iter()
-        .map(|plan| app.plan_view(plan.id))
+        .map(|plan| api::plans::get_plan_view(lifecycle, plan.id))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(CommandAnswer::new(
         json!({ "reclaimed": views }),

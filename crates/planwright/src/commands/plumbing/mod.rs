@@ -134,7 +134,10 @@ fn answer_with_receipt(app: &App, done: &OperationOutcome) -> Result<CommandAnsw
 }
 
 fn answer_with_plan(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandError> {
-    Ok(CommandAnswer::new(app.plan_view(plan_id)?, String::new()))
+    Ok(CommandAnswer::new(
+        api::plans::get_plan_view(app.lifecycle()?, plan_id)?,
+        String::new(),
+    ))
 }
 
 fn lease_span(seconds: u32) -> Span {

@@ -88,9 +88,12 @@ pub fn answer_detached(app: &App, plan_id: PlanId) -> Result<CommandAnswer, Comm
         "{} is queued for a worker.\n",
         ui::style_text(ui::BOLD, &handle)
     );
-    Ok(CommandAnswer::new(json!(app.plan_view(plan_id)?), text)
-        .with_hint("planwright work --drain")
-        .with_hint(format!("planwright wait {handle}")))
+    Ok(CommandAnswer::new(
+        json!(api::plans::get_plan_view(app.lifecycle()?, plan_id)?),
+        text,
+    )
+    .with_hint("planwright work --drain")
+    .with_hint(format!("planwright wait {handle}")))
 }
 
 /// Prints goal, agent, limits and isolation before work starts.

@@ -8,6 +8,8 @@ use plan::{Event, Plan, PlanId, PlanStage, RecordedEvent};
 use serde_json::json;
 use store::PlanRow;
 
+use api::PlanStanding;
+
 use super::LandingConsent;
 use crate::cli::App;
 use crate::commands::{CommandAnswer, apply, diff, revise};
@@ -271,7 +273,7 @@ impl ClosingMessage {
 /// Answers with where the plan stands, the next commands and a matching exit code.
 fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError> {
     let handle = app.lifecycle()?.short_handle(row.plan.id)?;
-    let (standing, style) = ui::plan_standing(row);
+    let standing = PlanStanding::of_row(row);
     let closing = match &row.plan.stage {
         PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_)
             if row.is_blocked() =>
@@ -293,10 +295,13 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
         "{}{} {}\n{}",
         closing.text_before,
         ui::style_text(ui::BOLD, &handle),
-        ui::style_text(style, standing),
+        ui::style_standing(standing),
         closing.text_after
     );
-    let mut answer = CommandAnswer::new(json!(app.plan_view(row.plan.id)?), text);
+    let mut answer = CommandAnswer::new(
+        json!(api::plans::get_plan_view(app.lifecycle()?, row.plan.id)?),
+        text,
+    );
     answer.exit = closing.exit;
     for hint in closing.hints.into_iter().chain(app.next_command(row)?) {
         answer = answer.with_hint(hint);

@@ -1,4 +1,4 @@
-//! JSON views of projects and resources.
+//! Views of projects and resources.
 
 use plan::{Project, Timestamp};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! JSON views of rules.
+//! Views of rules.
 
 use plan::Timestamp;
 use plan::invariant::{Gate, Rule, RuleCheck};

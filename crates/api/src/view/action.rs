@@ -1,11 +1,14 @@
-//! JSON views of actions.
+//! Views of actions.
 
 use std::path::PathBuf;
 
 use plan::action::ActionDefinition;
+use plan::argument::{ArgumentSpec, ArgumentType};
+use plan::invariant::{Gate, RuleDraft, RuleName};
 use plan::{Action, Timestamp};
 use serde::Serialize;
-use serde_json::{Value, json};
+
+use super::ArgumentView;
 
 #[derive(Debug, Serialize)]
 pub struct ActionView {
@@ -20,9 +23,9 @@ pub struct ActionView {
     pub execution_actor: Option<String>,
     /// The agent that answers `ask` rules.
     pub invariant_actor: Option<String>,
-    pub arguments: Vec<Value>,
+    pub arguments: Vec<ActionArgumentView>,
     /// The rules in its definition. `rule list` shows those in force.
-    pub invariants: Vec<Value>,
+    pub invariants: Vec<ActionRuleView>,
     pub automation_profile: Option<&'static str>,
     pub read_only: bool,
     /// Whether it can be used more than once.
@@ -31,6 +34,57 @@ pub struct ActionView {
     pub created_at: Option<Timestamp>,
     /// Set for stored actions only.
     pub created_by: Option<String>,
+}
+
+/// A declared argument.
+#[derive(Debug, Serialize)]
+pub struct ActionArgumentView {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: ArgumentType,
+    pub required: bool,
+    pub default: Option<ArgumentView>,
+    /// Minimum of a number, or minimum length of a string or list.
+    pub min: Option<f64>,
+    /// Maximum of a number, or maximum length of a string or list.
+    pub max: Option<f64>,
+    /// A regular expression that must match the whole string.
+    pub pattern: Option<String>,
+    pub description: Option<String>,
+}
+
+impl From<&ArgumentSpec> for ActionArgumentView {
+    fn from(spec: &ArgumentSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            kind: spec.kind,
+            required: spec.required,
+            default: spec.default.as_ref().map(Into::into),
+            min: spec.min,
+            max: spec.max,
+            pattern: spec.pattern.clone(),
+            description: spec.description.clone(),
+        }
+    }
+}
+
+/// A rule in an action's definition.
+#[derive(Debug, Serialize)]
+pub struct ActionRuleView {
+    pub name: RuleName,
+    /// The source of its condition.
+    pub expr: String,
+    pub at: Vec<Gate>,
+}
+
+impl From<&RuleDraft> for ActionRuleView {
+    fn from(rule: &RuleDraft) -> Self {
+        Self {
+            name: rule.name.clone(),
+            expr: rule.check.source(),
+            at: rule.at.clone(),
+        }
+    }
 }
 
 impl From<&Action> for ActionView {
@@ -52,33 +106,20 @@ impl ActionView {
             long_description: definition.long_description.clone(),
             state,
             file: None,
-            strategy_actor: definition.actors.as_ref().map(|actors| actors.strategy.to_string()),
-            execution_actor: definition.actors.as_ref().map(|actors| actors.execution.to_string()),
+            strategy_actor: definition
+                .actors
+                .as_ref()
+                .map(|actors| actors.strategy.to_string()),
+            execution_actor: definition
+                .actors
+                .as_ref()
+                .map(|actors| actors.execution.to_string()),
             invariant_actor: definition
                 .actors
                 .as_ref()
                 .and_then(|actors| Some(actors.invariant.as_ref()?.to_string())),
-            arguments: definition
-                .arguments
-                .iter()
-                .map(|spec| {
-                    json!({
-                        "name": spec.name,
-                        "type": spec.kind,
-                        "required": spec.required,
-                        "default": spec.default.as_ref().map(plan::argument::ArgumentValue::to_json),
-                        "min": spec.min,
-                        "max": spec.max,
-                        "pattern": spec.pattern,
-                        "description": spec.description,
-                    })
-                })
-                .collect(),
-            invariants: definition
-                .invariants
-                .iter()
-                .map(|rule| json!({ "name": rule.name, "expr": rule.check.source(), "at": rule.at }))
-                .collect(),
+            arguments: definition.arguments.iter().map(Into::into).collect(),
+            invariants: definition.invariants.iter().map(Into::into).collect(),
             automation_profile: definition.automation_profile.map(plan::Profile::as_str),
             read_only: definition.read_only,
             reusable: definition.reusable,

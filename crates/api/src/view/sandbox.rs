@@ -1,4 +1,4 @@
-//! JSON views of sandboxes.
+//! Views of sandboxes.
 
 use std::path::PathBuf;
 

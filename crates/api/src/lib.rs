@@ -1,0 +1,16 @@
+//! The use cases of Planwright: typed requests in, typed views out.
+//!
+//! An operation is one read or one commit; it never waits for an agent, a rule's command or a landing. The
+//! caller is an argument. Every surface renders the same views and the same next steps.
+//!
+//! Deliberately absent: the command line, terminals, the working directory, the environment, HTTP, printing
+//! and commands to type.
+
+// A new state, event or command must be a compile error wherever it is matched.
+#![deny(clippy::wildcard_enum_match_arm)]
+
+pub mod plans;
+pub mod standing;
+pub mod view;
+
+pub use standing::PlanStanding;

@@ -1,0 +1,38 @@
+//! Reads plans.
+
+use lifecycle::{Lifecycle, LifecycleError};
+use plan::PlanId;
+use store::PlanRow;
+
+use crate::standing::PlanStanding;
+use crate::view::PlanView;
+
+/// Reads a plan with its changesets and usage.
+pub fn get_plan_view(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanView, LifecycleError> {
+    let row = lifecycle.get_plan(plan_id)?;
+    Ok(PlanView::new(
+        &row,
+        find_standing(lifecycle, &row)?,
+        &lifecycle.list_changesets(plan_id)?,
+        &lifecycle.budgets().read_ledger(plan_id)?,
+        &lifecycle.read_completions(plan_id)?,
+    ))
+}
+
+/// Finds out where a plan stands, including whether the process that held it has ended.
+pub fn find_standing(lifecycle: &Lifecycle, row: &PlanRow) -> Result<PlanStanding, LifecycleError> {
+    Ok(match is_interrupted(lifecycle, row)? {
+        true => PlanStanding::Interrupted,
+        false => PlanStanding::of_row(row),
+    })
+}
+
+/// Returns whether the process that held the plan's lease ended without releasing it.
+pub fn is_interrupted(lifecycle: &Lifecycle, row: &PlanRow) -> Result<bool, LifecycleError> {
+    if row.lease.is_none() {
+        return Ok(false);
+    }
+    lifecycle
+        .leases()
+        .is_abandoned(row, lifecycle.store().now()?)
+}

@@ -1,0 +1,468 @@
+//! Views of plans and changesets.
+
+use std::collections::BTreeMap;
+
+use plan::changeset::{Changeset, ChangesetEntry, TreePath};
+use plan::completion::CompletedCommand;
+use plan::invariant::{Gate, RuleName, RuleScope};
+use plan::judgement::FailedRule;
+use plan::ledger::{BudgetAccount, BudgetLedger};
+use plan::plan::{PlanLimits, PlanOrigin, RuleWaiver};
+use plan::project::ResourceKind;
+use plan::stage::{ApplyState, ConstraintKind, FailureCategory, IgnoredPaths, RefMove};
+use plan::{PlanActors, PlanId, PlanStage, Timestamp, Verb};
+use serde::Serialize;
+use store::PlanRow;
+
+use super::ArgumentView;
+use crate::standing::PlanStanding;
+
+/// A plan with everything that programs may need.
+#[derive(Debug, Serialize)]
+pub struct PlanView {
+    pub plan_id: PlanId,
+    pub goal: String,
+    pub action: Option<String>,
+    /// The arguments of the action.
+    pub arguments: BTreeMap<String, ArgumentView>,
+    pub phase: &'static str,
+    pub state: &'static str,
+    /// The status word that people see.
+    pub standing: PlanStanding,
+    /// A landing was prepared and has neither completed nor been withdrawn.
+    pub prepared: bool,
+    /// The number of the plan's events.
+    pub version: u64,
+    /// The number of the current or last lease.
+    pub epoch: u64,
+    /// Attempts since the plan entered the phase.
+    pub attempt: u32,
+    /// How often the plan returned to strategize.
+    pub reversion_count: u32,
+    pub profile: &'static str,
+    /// Where the profile comes from.
+    pub profile_source: &'static str,
+    pub actors: ActorsView,
+    /// A missing limit means unlimited.
+    pub limits: PlanLimits,
+    pub used: UsageView,
+    pub read_only: bool,
+    pub resources: Vec<ResourceUseView>,
+    /// How each target moved; empty until the plan lands.
+    pub landed: Vec<RefMove>,
+    /// How the plan was created, with the plan it undoes or continues.
+    pub origin: OriginView,
+    /// The plan waits for a person.
+    pub needs_person: bool,
+    pub lease: Option<LeaseView>,
+    /// The failed rules of the gate that blocks the plan now.
+    pub verdict: Option<VerdictView>,
+    /// The open question of the agent.
+    pub question: Option<QuestionView>,
+    /// The earliest time of the next automatic retry.
+    pub retry_at: Option<Timestamp>,
+    /// The agent's report on the result.
+    pub report: Option<String>,
+    /// Ignored files that were found when the result was captured, by resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ignored: BTreeMap<String, IgnoredPaths>,
+    /// Who approved the current result.
+    pub approved_by: Option<String>,
+    pub waivers: Vec<WaiverView>,
+    pub timestamps: TimestampsView,
+    pub changesets: Vec<ChangesetView>,
+    /// The failure or landing conflict that stopped the plan.
+    pub error: Option<PlanErrorView>,
+}
+
+/// The agents of a plan, by what they do.
+#[derive(Debug, Clone, Serialize)]
+pub struct ActorsView {
+    pub strategy: String,
+    pub execution: String,
+    /// Answers `ask` rules.
+    pub invariant: Option<String>,
+}
+
+impl From<&PlanActors> for ActorsView {
+    fn from(actors: &PlanActors) -> Self {
+        Self {
+            strategy: actors.strategy.to_string(),
+            execution: actors.execution.to_string(),
+            invariant: actors.invariant.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// A resource that a plan works on.
+#[derive(Debug, Serialize)]
+pub struct ResourceUseView {
+    pub resource: String,
+    pub project: String,
+    pub kind: ResourceKind,
+    /// The full name of the branch that the plan lands on.
+    pub target: Option<String>,
+    /// The commit that the work started from, once known.
+    pub base: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum OriginView {
+    Use,
+    UndoOf { plan_id: PlanId },
+    RestOf { plan_id: PlanId },
+}
+
+impl From<PlanOrigin> for OriginView {
+    fn from(origin: PlanOrigin) -> Self {
+        match origin {
+            PlanOrigin::Use => Self::Use,
+            PlanOrigin::UndoOf(plan_id) => Self::UndoOf { plan_id },
+            PlanOrigin::RestOf(plan_id) => Self::RestOf { plan_id },
+        }
+    }
+}
+
+/// The failed rules of a gate.
+#[derive(Debug, Serialize)]
+pub struct VerdictView {
+    pub gate: Gate,
+    pub failed: Vec<FailedRule>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+pub struct QuestionView {
+    pub text: String,
+    pub asked_at: Timestamp,
+    /// When the question expires; `null` if it waits forever.
+    pub deadline: Option<Timestamp>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct WaiverView {
+    pub rule: RuleName,
+    pub scope: RuleScope,
+    pub reason: String,
+    pub by: String,
+    pub at: Timestamp,
+}
+
+impl From<&RuleWaiver> for WaiverView {
+    fn from(waiver: &RuleWaiver) -> Self {
+        Self {
+            rule: waiver.rule.name.clone(),
+            scope: waiver.rule.scope.clone(),
+            reason: waiver.reason.to_string(),
+            by: waiver.by.to_string(),
+            at: waiver.at,
+        }
+    }
+}
+
+/// When each step was last done.
+#[derive(Debug, Serialize)]
+pub struct TimestampsView {
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategize_started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategize_completed_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execute_entered_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execute_started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execute_completed_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apply_entered_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apply_started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_at: Option<Timestamp>,
+}
+
+/// Why a plan stopped.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum PlanErrorView {
+    Failure {
+        category: FailureCategory,
+        message: String,
+        /// The engine retries this kind of failure by itself.
+        retriable: bool,
+        at: Timestamp,
+    },
+    /// The result cannot land as it is.
+    Constraint {
+        category: ConstraintKind,
+        message: String,
+        paths: Vec<TreePath>,
+        commits: Vec<String>,
+        at: Timestamp,
+    },
+}
+
+/// What a plan spent and reserved.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct UsageView {
+    /// Millionths of a US dollar.
+    pub cost_micros: u64,
+    /// Input and output.
+    pub tokens: u64,
+    /// The duration of all runs.
+    pub seconds: u64,
+    /// Millionths of a US dollar reserved for the current run.
+    pub reserved_cost_micros: u64,
+    /// Millionths of a US dollar charged because a worker vanished without reporting its usage.
+    pub forfeited_cost_micros: u64,
+}
+
+impl UsageView {
+    pub fn new(account: &BudgetAccount) -> Self {
+        Self {
+            cost_micros: account.settled.cost,
+            tokens: account.settled.tokens,
+            seconds: account.settled.time / 1_000_000,
+            reserved_cost_micros: account.reserved.cost,
+            forfeited_cost_micros: account.forfeited.cost,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct LeaseView {
+    pub owner: String,
+    pub epoch: u64,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ChangesetView {
+    pub changeset_id: String,
+    /// The unit of work.
+    pub node: String,
+    /// The epoch of the lease that opened it.
+    pub epoch: u64,
+    pub sealed: bool,
+    /// The digest of the entries, once sealed.
+    pub digest: Option<String>,
+    pub entries: Vec<EntryView>,
+}
+
+/// A change of one path.
+#[derive(Debug, Serialize)]
+pub struct EntryView {
+    /// A string, or a list of bytes if it is not UTF-8.
+    pub path: TreePath,
+    pub operation: &'static str,
+    /// The old path of a renamed file.
+    pub from: Option<TreePath>,
+    /// The content hash before the change.
+    pub before: Option<String>,
+    /// The content hash after the change.
+    pub after: Option<String>,
+    /// The file mode after the change.
+    pub mode: Option<String>,
+    /// The agent that reported it.
+    pub actor: Option<String>,
+    /// The agent's tool that made it.
+    pub tool: Option<String>,
+    pub resource: Option<String>,
+    /// Reported by the agent, but not found in the tree.
+    pub unseen: bool,
+}
+
+/// A row of `list`.
+#[derive(Debug, Serialize)]
+pub struct PlanSummary {
+    pub plan_id: PlanId,
+    /// The shortest unique suffix of the id.
+    pub handle: String,
+    /// The first line of its goal.
+    pub goal: String,
+    pub action: Option<String>,
+    pub phase: &'static str,
+    pub state: &'static str,
+    /// The status word that people see.
+    pub standing: PlanStanding,
+    /// The number of the plan's events.
+    pub version: u64,
+    /// The plan waits for a person.
+    pub needs_person: bool,
+    pub updated_at: Timestamp,
+    /// The command that continues it.
+    pub next: Option<String>,
+    /// The plan that this one undoes.
+    pub undo_of: Option<PlanId>,
+    /// The plan that undid this one.
+    pub undone_by: Option<PlanId>,
+    /// Only with `--cost`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<UsageView>,
+}
+
+impl PlanView {
+    pub fn new(
+        row: &PlanRow,
+        standing: PlanStanding,
+        changesets: &[(Changeset, Vec<ChangesetEntry>)],
+        ledger: &BudgetLedger,
+        completions: &BTreeMap<Verb, CompletedCommand>,
+    ) -> Self {
+        let plan = &row.plan;
+        Self {
+            plan_id: plan.id,
+            goal: plan.goal.to_string(),
+            action: plan.action.as_ref().map(ToString::to_string),
+            arguments: plan
+                .arguments
+                .iter()
+                .map(|(name, value)| (name.clone(), value.into()))
+                .collect(),
+            phase: plan.phase().as_str(),
+            state: plan.stage.state_name().as_str(),
+            standing,
+            prepared: plan.is_prepared(),
+            version: plan.version.0,
+            epoch: plan.epoch.0,
+            attempt: plan.attempt,
+            reversion_count: plan.reversions,
+            profile: plan.profile.as_str(),
+            profile_source: plan.profile_source.as_str(),
+            actors: (&plan.actors).into(),
+            limits: plan.limits,
+            used: UsageView::new(&ledger.plan),
+            read_only: plan.read_only,
+            resources: view_resources(plan),
+            landed: plan.landed.clone(),
+            origin: plan.origin.into(),
+            needs_person: row.needs_person(),
+            lease: row.lease.as_ref().map(|lease| LeaseView {
+                owner: lease.owner.clone(),
+                epoch: lease.epoch.0,
+                expires_at: lease.expires_at,
+            }),
+            verdict: row.current_verdict().map(|verdict| VerdictView {
+                gate: verdict.gate,
+                failed: verdict.failed.clone(),
+                at: verdict.at,
+            }),
+            question: plan.stage.question().map(|question| QuestionView {
+                text: question.text.to_string(),
+                asked_at: question.asked_at,
+                deadline: question.deadline,
+            }),
+            retry_at: plan.stage.queue_entry().and_then(|queued| queued.retry_at),
+            report: plan
+                .result
+                .as_ref()
+                .and_then(|result| Some(result.report.as_ref()?.to_string())),
+            ignored: ignored_by_resource(plan),
+            approved_by: plan
+                .valid_approval()
+                .map(|approval| approval.by.to_string()),
+            waivers: plan.waivers.iter().map(Into::into).collect(),
+            timestamps: view_timestamps(plan, completions),
+            changesets: changesets
+                .iter()
+                .map(|(changeset, entries)| ChangesetView::new(changeset, entries))
+                .collect(),
+            error: view_error(plan),
+        }
+    }
+}
+
+fn view_resources(plan: &plan::Plan) -> Vec<ResourceUseView> {
+    let resources = plan.resources.iter();
+    resources
+        .map(|resource| ResourceUseView {
+            resource: resource.name.clone(),
+            project: resource.project.to_string(),
+            kind: resource.kind,
+            target: resource.target.clone(),
+            base: plan.base_commit(&resource.name).map(str::to_owned),
+        })
+        .collect()
+}
+
+/// The ignored files that were found when the result was captured.
+fn ignored_by_resource(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
+    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let trees = trees.filter(|tree| !tree.ignored.is_empty());
+    trees
+        .map(|tree| (tree.resource.clone(), tree.ignored.clone()))
+        .collect()
+}
+
+impl ChangesetView {
+    pub fn new(changeset: &Changeset, entries: &[ChangesetEntry]) -> Self {
+        Self {
+            changeset_id: changeset.id.to_string(),
+            node: changeset.node.to_string(),
+            epoch: changeset.epoch.0,
+            sealed: changeset.seal.is_some(),
+            digest: changeset.seal.as_ref().map(|seal| seal.digest.to_string()),
+            entries: entries
+                .iter()
+                .map(|entry| EntryView {
+                    path: entry.path.clone(),
+                    operation: entry.operation.as_str(),
+                    from: entry.from.clone(),
+                    before: entry.before.clone(),
+                    after: entry.after.clone(),
+                    mode: entry.mode.clone(),
+                    actor: entry.actor.clone(),
+                    tool: entry.tool.clone(),
+                    resource: entry.resource.clone(),
+                    unseen: entry.unseen,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn view_timestamps(
+    plan: &plan::Plan,
+    completions: &BTreeMap<Verb, CompletedCommand>,
+) -> TimestampsView {
+    let last_done = |verb: Verb| completions.get(&verb).map(|done| done.at);
+    TimestampsView {
+        created_at: plan.created_at,
+        updated_at: plan.updated_at,
+        strategize_started_at: last_done(Verb::StartStrategize),
+        strategize_completed_at: last_done(Verb::CompleteStrategize),
+        execute_entered_at: last_done(Verb::ExecutePlan),
+        execute_started_at: last_done(Verb::StartExecute),
+        execute_completed_at: last_done(Verb::CompleteExecute),
+        apply_entered_at: last_done(Verb::ApplyPlan),
+        apply_started_at: last_done(Verb::StartApply),
+        applied_at: last_done(Verb::CompleteApply),
+        cancelled_at: last_done(Verb::Cancel),
+    }
+}
+
+fn view_error(plan: &plan::Plan) -> Option<PlanErrorView> {
+    if let Some(failure) = plan.stage.failure() {
+        return Some(PlanErrorView::Failure {
+            category: failure.category,
+            message: failure.message.to_string(),
+            retriable: failure.category.is_transient(),
+            at: failure.at,
+        });
+    }
+    let PlanStage::Apply(ApplyState::Constrained(constraint)) = &plan.stage else {
+        return None;
+    };
+    Some(PlanErrorView::Constraint {
+        category: constraint.kind,
+        message: constraint.message.to_string(),
+        paths: constraint.paths.clone(),
+        commits: constraint.commits.clone(),
+        at: constraint.at,
+    })
+}
