@@ -52,7 +52,10 @@ impl TransitionRows {
     }
 
     pub fn due_at(&self) -> Option<i64> {
-        self.plan.stage.queue_entry().map(|entry| entry.due_at().0)
+        self.plan
+            .stage()
+            .queue_entry()
+            .map(|entry| entry.due_at().0)
     }
 
     /// Reads what the last transition wrote: the plan's row and its events after `version`. `was_leased` says whether
@@ -69,7 +72,7 @@ impl TransitionRows {
             .read_plan_events(plan_id, version, 100)
             .unwrap();
         Self {
-            plan_body: serde_json::to_string(&row.plan).unwrap(),
+            plan_body: serde_json::to_string(row.plan.state()).unwrap(),
             events: events
                 .into_iter()
                 .map(|event| EventRow {
@@ -99,13 +102,13 @@ pub fn record_transitions(steps: usize) -> Vec<TransitionRows> {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_ready_plan(&lifecycle);
     let mut cycle = ClaimReleaseCycle::new(&lifecycle, plan_id);
-    let mut version = lifecycle.get_plan(plan_id).unwrap().plan.version;
+    let mut version = lifecycle.get_plan(plan_id).unwrap().plan.version();
     let mut transitions: Vec<TransitionRows> = Vec::new();
     for _ in 0..steps {
         cycle.run_step().unwrap();
         let was_leased = transitions.last().is_some_and(TransitionRows::writes_lease);
         let rows = TransitionRows::read_after(&lifecycle, plan_id, version, was_leased);
-        version = rows.plan.version;
+        version = rows.plan.version();
         transitions.push(rows);
     }
     transitions
@@ -119,8 +122,12 @@ pub fn record_workflow() -> Vec<TransitionRows> {
     let mut last = TransitionRows::read_after(&lifecycle, plan_id, PlanVersion(0), false);
     let mut transitions = Vec::new();
     while workflow.run_step().unwrap() {
-        let next =
-            TransitionRows::read_after(&lifecycle, plan_id, last.plan.version, last.writes_lease());
+        let next = TransitionRows::read_after(
+            &lifecycle,
+            plan_id,
+            last.plan.version(),
+            last.writes_lease(),
+        );
         transitions.push(std::mem::replace(&mut last, next));
     }
     transitions.push(last);
@@ -131,7 +138,7 @@ pub fn record_workflow() -> Vec<TransitionRows> {
 pub fn time_transitions(directory: &Path, transitions: &[TransitionRows]) -> Duration {
     let path = directory.join(format!("hand-{}.db", transitions.len()));
     let connection = create_database(&path);
-    let plan_id = transitions[0].plan.id.to_string();
+    let plan_id = transitions[0].plan.id().to_string();
     insert_plan(&connection, &plan_id);
     let stopwatch = Instant::now();
     for (number, rows) in transitions.iter().enumerate() {
@@ -219,13 +226,14 @@ fn write_transition(
     command_id: &str,
     row: &TransitionRows,
 ) {
-    let version = i64::try_from(row.plan.version.0).unwrap();
+    let version = i64::try_from(row.plan.version().0).unwrap();
     let execute = |sql: &str, values: &[&dyn rusqlite::ToSql]| execute_sql(connection, sql, values);
     let (phase, state) = (
         row.plan.phase().as_str(),
-        row.plan.stage.state_name().as_str(),
+        row.plan.stage().state_name().as_str(),
     );
     if row.creates_plan() {
+        let terms = serde_json::to_string(&**row.plan.terms()).unwrap();
         let reversed: String = plan_id.chars().rev().collect();
         execute(
             "INSERT INTO plans (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body)
@@ -241,6 +249,10 @@ fn write_transition(
                 row.head,
                 row.plan_body
             ],
+        );
+        execute(
+            "INSERT INTO plan_terms (plan_id, body) VALUES (?1, ?2)",
+            params![plan_id, terms],
         );
     } else {
         execute(

@@ -140,7 +140,7 @@ pub fn workflow_script(transitions: &[TransitionRows]) -> String {
 fn transaction_sql(plan: &str, row: &TransitionRows) -> String {
     let (phase, state) = (
         row.plan.phase().as_str(),
-        row.plan.stage.state_name().as_str(),
+        row.plan.stage().state_name().as_str(),
     );
     let due_at = row
         .due_at()

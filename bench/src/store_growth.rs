@@ -72,7 +72,7 @@ fn create_plan_batch(lifecycle: &Lifecycle, count: usize) -> Vec<PlanId> {
     const THREADS: usize = 64;
     let create_plan = || {
         let created = lifecycle.use_action(make_request(), &bench_call());
-        created.unwrap().plan.id
+        created.unwrap().plan.id()
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

@@ -124,14 +124,15 @@ impl WorkerBench {
             ..UseRequest::default()
         };
         let call = Call::by(Caller::Person("bench".to_owned()));
-        let plan_id = self.lifecycle.use_action(request, &call).unwrap().plan.id;
+        let plan_id = self.lifecycle.use_action(request, &call).unwrap().plan.id();
         (plan_id, monotonic_nanos())
     }
 
     fn wait_for_end(&self, plan_id: PlanId) {
         let stopwatch = Instant::now();
         loop {
-            let stage = self.lifecycle.get_plan(plan_id).unwrap().plan.stage;
+            let row = self.lifecycle.get_plan(plan_id).unwrap();
+            let stage = row.plan.stage();
             if stage.ending().is_some() {
                 return;
             }

@@ -23,7 +23,11 @@ pub fn make_request() -> UseRequest {
 /// Creates a plan whose execute phase is queued.
 pub fn create_ready_plan(lifecycle: &Lifecycle) -> PlanId {
     let call = bench_call();
-    let plan_id = lifecycle.use_action(make_request(), &call).unwrap().plan.id;
+    let plan_id = lifecycle
+        .use_action(make_request(), &call)
+        .unwrap()
+        .plan
+        .id();
     let claim = lifecycle
         .start_strategize(plan_id, OWNER, LEASE_DURATION, &call)
         .unwrap();
@@ -86,8 +90,8 @@ impl<'a> StepwiseWorkflow<'a> {
         let plan = lifecycle.use_action(make_request(), &call)?.plan;
         Ok(Self {
             lifecycle,
-            plan_id: plan.id,
-            epoch: plan.epoch,
+            plan_id: plan.id(),
+            epoch: plan.epoch(),
             next_step: 0,
             call,
         })

@@ -29,9 +29,9 @@ pub fn drain_plans(
         let Some(last) = page.last() else {
             return Ok(stuck);
         };
-        after = Some(last.plan.id);
+        after = Some(last.plan.id());
         for row in page {
-            stuck.extend(drain_plan(lifecycle, row.plan.id, wait)?);
+            stuck.extend(drain_plan(lifecycle, row.plan.id(), wait)?);
         }
     }
 }
@@ -45,7 +45,7 @@ fn drain_plan(
     let mut last_refusal = String::new();
     for _ in 0..MAX_STEPS {
         let plan = lifecycle.get_plan(plan_id)?.plan;
-        if plan.stage.is_final() {
+        if plan.stage().is_final() {
             return Ok(None);
         }
         match take_step(lifecycle, &plan, &mut claimed_epoch) {
@@ -63,11 +63,11 @@ fn drain_plan(
         kind: ViolationKind::StuckPlan,
         message: format!(
             "still {} after {MAX_STEPS} steps: {last_refusal}",
-            plan.stage
+            plan.stage()
         ),
         plan_id: Some(plan_id),
         calls: Vec::new(),
-        versions: Some(plan.version.0.saturating_sub(6)..=plan.version.0),
+        versions: Some(plan.version().0.saturating_sub(6)..=plan.version().0),
     }))
 }
 
@@ -78,8 +78,8 @@ fn take_step(
     claimed_epoch: &mut Option<Epoch>,
 ) -> Result<(), LifecycleError> {
     let call = harness_call();
-    let id = plan.id;
-    match (plan.stage.state_name(), plan.phase(), *claimed_epoch) {
+    let id = plan.id();
+    match (plan.stage().state_name(), plan.phase(), *claimed_epoch) {
         (StateName::Queued, phase, _) => {
             let lease = Span::from_seconds(3600);
             let claim = match phase {
@@ -91,7 +91,7 @@ fn take_step(
             };
             *claimed_epoch = Some(claim.epoch());
         }
-        (StateName::Processing, phase, Some(epoch)) if epoch == plan.epoch => {
+        (StateName::Processing, phase, Some(epoch)) if epoch == plan.epoch() => {
             match phase {
                 Phase::Strategize => lifecycle.complete_strategize(id, epoch, Vec::new(), &call)?,
                 Phase::Execute => {
@@ -116,7 +116,7 @@ fn take_step(
 }
 
 fn remove_plan_rules(lifecycle: &Lifecycle, plan: &Plan) -> Result<(), LifecycleError> {
-    let scope = RuleScope::Plan(plan.id);
+    let scope = RuleScope::Plan(plan.id());
     let book = lifecycle.rules().rules_for_plan(plan)?;
     for rule in book.rules.iter().filter(|rule| rule.scope == scope) {
         lifecycle

@@ -203,10 +203,10 @@ fn use_request() -> UseRequest {
 /// Converts a stored plan to the form in which clients record it.
 pub fn observe_plan(row: &PlanRow) -> ObservedPlan {
     ObservedPlan {
-        plan_id: row.plan.id,
-        version: row.plan.version.0,
-        stage: strip_prepared(&row.plan.stage.to_string()),
-        epoch: Some(row.plan.epoch.0),
+        plan_id: row.plan.id(),
+        version: row.plan.version().0,
+        stage: strip_prepared(&row.plan.stage().to_string()),
+        epoch: Some(row.plan.epoch().0),
         lease: Some(row.lease.as_ref().map(|lease| lease.epoch.0)),
     }
 }

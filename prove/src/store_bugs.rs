@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use plan::stage::{ApplyState, WorkState};
 use plan::{Decision, DecisionFacts, Epoch, PlanId, PlanStage, Refusal, RowWrite};
 use store::{EventPage, PlanRow, Submission};
+use testkit::edit_plan;
 
 use crate::hooked_store::StoreHooks;
 
@@ -60,7 +61,7 @@ impl StoreHooks for StoreBugHooks {
         let strikes = self.strikes_now();
         submission.decide = Box::new(move |facts, now| {
             let decided = decide(facts, now);
-            let holder = facts.plan.as_ref().and_then(|plan| plan.stage.holder());
+            let holder = facts.plan.as_ref().and_then(|plan| plan.stage().holder());
             match (bug, decided) {
                 (StoreBug::NoFence, Err(Refusal::Fenced { given, current })) => {
                     decide(&with_holder_epoch(facts, given), now)
@@ -92,9 +93,9 @@ impl StoreHooks for StoreBugHooks {
             .lock()
             .expect("BUG: no holder of this lock panics");
         if self.strikes_now() {
-            cached_rows.remove(&row.plan.id);
+            cached_rows.remove(&row.plan.id());
         }
-        Some(cached_rows.entry(row.plan.id).or_insert(row).clone())
+        Some(cached_rows.entry(row.plan.id()).or_insert(row).clone())
     }
 
     fn edit_page(&self, mut page: EventPage) -> EventPage {
@@ -108,14 +109,19 @@ impl StoreHooks for StoreBugHooks {
 /// The facts as if the holder with this epoch still held the plan.
 fn with_holder_epoch(facts: &DecisionFacts, epoch: Epoch) -> DecisionFacts {
     let mut facts = facts.clone();
-    if let Some(plan) = facts.plan.as_mut().map(Arc::make_mut) {
-        plan.epoch = epoch;
-        match &mut plan.stage {
+    if let Some(plan) = &facts.plan {
+        let mut stage = plan.stage().clone();
+        match &mut stage {
             PlanStage::Strategize(WorkState::Processing(holder))
             | PlanStage::Execute(WorkState::Processing(holder))
             | PlanStage::Apply(ApplyState::Processing(holder, _)) => holder.epoch = epoch,
             PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {}
         }
+        let edited = edit_plan(plan, |fields| {
+            fields.insert("epoch".to_owned(), serde_json::json!(epoch));
+            fields.insert("stage".to_owned(), serde_json::json!(stage));
+        });
+        facts.plan = Some(Arc::new(edited));
     }
     facts
 }
@@ -123,8 +129,12 @@ fn with_holder_epoch(facts: &DecisionFacts, epoch: Epoch) -> DecisionFacts {
 /// The facts as if nobody had claimed the plan yet.
 fn with_queued_plan(facts: &DecisionFacts, now: plan::Timestamp) -> DecisionFacts {
     let mut facts = facts.clone();
-    if let Some(plan) = facts.plan.as_mut().map(Arc::make_mut) {
-        plan.stage = PlanStage::queued_since(plan.phase(), now);
+    if let Some(plan) = &facts.plan {
+        let stage = PlanStage::queued_since(plan.phase(), now);
+        let edited = edit_plan(plan, |fields| {
+            fields.insert("stage".to_owned(), serde_json::json!(stage));
+        });
+        facts.plan = Some(Arc::new(edited));
     }
     facts
 }

@@ -234,7 +234,7 @@ impl TrialEnv {
         const PAGE_SIZE: usize = 500;
         let mut plans: Vec<Plan> = Vec::new();
         loop {
-            let after: Option<PlanId> = plans.last().map(|plan| plan.id);
+            let after: Option<PlanId> = plans.last().map(Plan::id);
             let page = self
                 .lifecycle
                 .list_plans(&PlanFilter::default(), after, PAGE_SIZE)?;

@@ -53,7 +53,7 @@ impl PlanStanding {
         if row.is_blocked() {
             return Self::Blocked;
         }
-        match &row.plan.stage {
+        match row.plan.stage() {
             PlanStage::Strategize(work) => {
                 of_work(work, Self::Thinking, Self::StrategyReady, &row.plan)
             }

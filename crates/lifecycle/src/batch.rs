@@ -45,7 +45,7 @@ impl Lifecycle {
         }
         if call.key.is_some() || !request.projects.is_empty() {
             // A key belongs to one command, and a repository's own rules can only judge a stored plan.
-            let plan_id = self.use_action(request, call)?.plan.id;
+            let plan_id = self.use_action(request, call)?.plan.id();
             return self.start_strategize(plan_id, owner, lease, call);
         }
         let new = self.new_plan(request.clone());
@@ -62,7 +62,7 @@ impl Lifecycle {
             Ok(committed) => self.claim_from_commit(committed, call),
             // Rules are in force. They judge stored state, so the plan has to be stored first.
             Err(LifecycleError::Refused(Refusal::JudgementStale { .. })) => {
-                let plan_id = self.use_action(request, call)?.plan.id;
+                let plan_id = self.use_action(request, call)?.plan.id();
                 self.start_strategize(plan_id, owner, lease, &call.follow_up())
             }
             Err(error) => Err(error),
@@ -82,7 +82,7 @@ impl Lifecycle {
             start_command(Phase::Strategize, owner, lease),
             Command::from(CompleteStrategize {
                 // The epoch that the claim before it in this batch gets.
-                epoch: plan.epoch.next(),
+                epoch: plan.epoch().next(),
                 decisions: Vec::new(),
             }),
         ];
@@ -102,7 +102,7 @@ impl Lifecycle {
             Err(error) => return Err(error),
         }
         let claimed = self.gates().submit_judged(
-            plan.id,
+            plan.id(),
             Gate::Strategize,
             &GateSubject::Plan,
             call,
@@ -117,7 +117,7 @@ impl Lifecycle {
         )?;
         let epoch = claimed.receipt.epoch;
         let epoch = epoch.expect("BUG: a claim's receipt has its epoch");
-        self.complete_strategize(plan.id, epoch, Vec::new(), &call.follow_up())
+        self.complete_strategize(plan.id(), epoch, Vec::new(), &call.follow_up())
     }
 
     /// Claims a phase and reserves its budget in one commit. Execute may be claimed directly from a queued
@@ -132,7 +132,7 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<(Claim, BudgetGrant), LifecycleError> {
         // Each claim gets the next epoch.
-        let mut epoch = plan.epoch.next();
+        let mut epoch = plan.epoch().next();
         let mut commands = Vec::new();
         if plan.phase() != phase {
             commands.extend([
@@ -198,7 +198,7 @@ impl Claim {
         lease: Span,
     ) -> Result<NextPhase, LifecycleError> {
         let (lifecycle, call, plan_id) =
-            (self.lifecycle.clone(), self.call(), self.outcome.plan.id);
+            (self.lifecycle.clone(), self.call(), self.outcome.plan.id());
         let owner = self.owner();
         let commands = vec![
             Command::from(CompleteStrategize {
@@ -252,11 +252,11 @@ impl Claim {
         result: &ResultContent,
         lease: Span,
     ) -> Result<NextPhase, LifecycleError> {
-        if !self.outcome.plan.resources.is_empty() {
+        if !self.outcome.plan.resources().is_empty() {
             return self.complete_execute(result).map(NextPhase::Waits);
         }
         let (lifecycle, call, plan_id) =
-            (self.lifecycle.clone(), self.call(), self.outcome.plan.id);
+            (self.lifecycle.clone(), self.call(), self.outcome.plan.id());
         let owner = self.owner();
         let commands = self.completion_commands(result, lease);
         let target = CommandTarget::for_plan(&self.outcome.plan);
@@ -288,7 +288,7 @@ impl Claim {
         lease: Span,
     ) -> Result<bool, LifecycleError> {
         let plan = &self.outcome.plan;
-        if !plan.resources.is_empty() || !plan.lands_automatically() {
+        if !plan.resources().is_empty() || !plan.lands_automatically() {
             return Ok(false);
         }
         let epoch = self.epoch();

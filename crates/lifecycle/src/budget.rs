@@ -115,16 +115,17 @@ impl Budgets<'_> {
         metering: MeteringLevel,
     ) -> Result<Result<BudgetGrant, BudgetShortfall>, LifecycleError> {
         let is_limited = plan::ledger::BudgetUnit::ALL.into_iter().any(|unit| {
-            plan.limits.limit_for(unit).is_some() || self.lifecycle.budget.limit_for(unit).is_some()
+            plan.limits().limit_for(unit).is_some()
+                || self.lifecycle.budget.limit_for(unit).is_some()
         });
         if !is_limited {
             return Ok(Ok(BudgetGrant::default()));
         }
-        let ledger = self.read_ledger(plan.id)?;
+        let ledger = self.read_ledger(plan.id())?;
         Ok(grant_budget(
             &ledger,
-            plan.id,
-            &plan.limits,
+            plan.id(),
+            &plan.limits(),
             &self.lifecycle.budget,
             metering,
         ))

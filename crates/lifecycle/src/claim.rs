@@ -73,7 +73,7 @@ impl Claim {
     pub fn context(&self) -> ExecutionContext {
         ExecutionContext::new(
             self.lifecycle.clone(),
-            self.outcome.plan.id,
+            self.outcome.plan.id(),
             self.epoch,
             self.call(),
         )
@@ -82,7 +82,7 @@ impl Claim {
     pub fn renew(&self, lease: Span) -> Result<(), LifecycleError> {
         self.lifecycle
             .leases()
-            .renew_lease(self.outcome.plan.id, self.epoch, lease, &self.call())
+            .renew_lease(self.outcome.plan.id(), self.epoch, lease, &self.call())
             .map(drop)
     }
 
@@ -92,7 +92,7 @@ impl Claim {
     /// Charges the usage if budget was reserved for the claim ([`Budgets::reserve_budget`](crate::Budgets::reserve_budget)). Refused in apply, which
     /// is not an actor's work.
     pub fn complete(self, report: &Report) -> Result<OperationOutcome, LifecycleError> {
-        let (plan_id, call) = (self.outcome.plan.id, self.call());
+        let (plan_id, call) = (self.outcome.plan.id(), self.call());
         let used = amount_from_usage(report.usage, self.held_duration()?);
         self.lifecycle
             .budgets()
@@ -106,7 +106,7 @@ impl Claim {
         decisions: Vec<ReportedDecision>,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle.complete_strategize(
-            self.outcome.plan.id,
+            self.outcome.plan.id(),
             self.epoch,
             decisions,
             &self.call(),
@@ -119,7 +119,7 @@ impl Claim {
         result: &ResultContent,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle
-            .complete_execute(self.outcome.plan.id, self.epoch, result, &self.call())
+            .complete_execute(self.outcome.plan.id(), self.epoch, result, &self.call())
     }
 
     /// Records a completed landing on these resources.
@@ -128,7 +128,7 @@ impl Claim {
         landed_resources: Vec<String>,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle.complete_apply(
-            self.outcome.plan.id,
+            self.outcome.plan.id(),
             self.epoch,
             landed_resources,
             None,
@@ -143,7 +143,7 @@ impl Claim {
         message: &str,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle.fail_work(
-            self.outcome.plan.id,
+            self.outcome.plan.id(),
             self.epoch,
             category,
             message,
@@ -158,7 +158,7 @@ impl Claim {
         answer_timeout: Option<Span>,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle.ask_question(
-            self.outcome.plan.id,
+            self.outcome.plan.id(),
             self.epoch,
             question,
             answer_timeout,
@@ -170,7 +170,7 @@ impl Claim {
     pub fn release(self) -> Result<OperationOutcome, LifecycleError> {
         self.lifecycle
             .leases()
-            .release_lease(self.outcome.plan.id, self.epoch, &self.call())
+            .release_lease(self.outcome.plan.id(), self.epoch, &self.call())
     }
 
     pub(crate) fn call(&self) -> Call {
@@ -179,13 +179,13 @@ impl Claim {
 
     /// The time since the claim, by the store's clock.
     fn held_duration(&self) -> Result<Duration, LifecycleError> {
-        let holder = self.outcome.plan.stage.holder();
-        let since = holder.map_or(self.outcome.plan.updated_at, |holder| holder.since);
+        let holder = self.outcome.plan.stage().holder();
+        let since = holder.map_or(self.outcome.plan.updated_at(), |holder| holder.since);
         Ok(self.lifecycle.store.now()?.span_since(since).as_duration())
     }
 
     pub(crate) fn owner(&self) -> String {
-        let holder = self.outcome.plan.stage.holder();
+        let holder = self.outcome.plan.stage().holder();
         holder.map_or_else(String::new, |holder| holder.owner.clone())
     }
 }
@@ -210,7 +210,7 @@ pub(crate) mod tests {
             fallback_actors: Some(PlanActors::for_both_phases(samples::parse_name("robot"))),
             ..UseRequest::default()
         };
-        let plan_id = lifecycle.use_action(request, &ada).unwrap().plan.id;
+        let plan_id = lifecycle.use_action(request, &ada).unwrap().plan.id();
         lifecycle
             .start_strategize(plan_id, "me", lease, &ada)
             .unwrap()

@@ -61,7 +61,7 @@ impl Lifecycle {
             .store
             .read_snapshot(plan_id)?
             .ok_or(Refusal::NoSuchPlan(plan_id))?;
-        let gate = match &snapshot.row.plan.stage {
+        let gate = match snapshot.row.plan.stage() {
             PlanStage::Strategize(WorkState::Queued(_)) => Some(Gate::Strategize),
             PlanStage::Strategize(WorkState::Complete) => Some(Gate::Execute),
             // The result alone passed the gate; the merged tree did not. The stored constraint has the reason.
@@ -108,10 +108,10 @@ impl Lifecycle {
         let needs_actor = match plan.phase() {
             Phase::Execute => true,
             // If the goal is the strategy, no actor runs.
-            Phase::Strategize => plan.strategy_wanted,
+            Phase::Strategize => plan.strategy_wanted(),
             Phase::Apply => false,
         };
-        let over_budget = match plan.stage.queue_entry() {
+        let over_budget = match plan.stage().queue_entry() {
             Some(_) if needs_actor => {
                 let actor = plan.actor_for_phase(plan.phase());
                 let definition = actor.and_then(|actor| plan.actor_definition(actor));
@@ -120,12 +120,12 @@ impl Lifecycle {
             }
             Some(_) | None => None,
         };
-        let plans_ahead = match plan.stage.queue_entry() {
+        let plans_ahead = match plan.stage().queue_entry() {
             Some(_) => {
                 let due = self
                     .store
                     .list_due_plans(plan.phase(), None, MAX_PLANS_AHEAD)?;
-                due.iter().position(|one| one.plan_id == plan.id)
+                due.iter().position(|one| one.plan_id == plan.id())
             }
             None => None,
         };
@@ -146,11 +146,11 @@ impl Lifecycle {
         &self,
         plan: &Plan,
     ) -> Result<Option<ClaimObstacle>, LifecycleError> {
-        if plan.stage.queue_entry().is_none() {
+        if plan.stage().queue_entry().is_none() {
             return Ok(None);
         }
         // A prepared landing must be finished even if its project is paused or deleted.
-        let resources = plan.resources.iter().filter(|_| !plan.is_prepared());
+        let resources = plan.resources().iter().filter(|_| !plan.is_prepared());
         for resource in resources {
             let refusal = match self.store.read_project(&resource.project)? {
                 None => Refusal::NoSuchProject(resource.project.clone()),

@@ -37,7 +37,7 @@ impl Lifecycle {
             let newest = self.store.list_plans(&PlanFilter::default(), None, 1)?;
             return newest
                 .first()
-                .map(|row| row.plan.id)
+                .map(|row| row.plan.id())
                 .ok_or(HandleError::NoPlans);
         }
         let fragment = handle.to_ascii_uppercase();

@@ -48,7 +48,7 @@ impl<'a> LeaseKeeper<'a> {
     pub fn for_claim(claim: &'a Claim, lease: Span) -> Self {
         Self {
             lifecycle: &claim.lifecycle,
-            plan_id: claim.plan().id,
+            plan_id: claim.plan().id(),
             epoch: claim.epoch(),
             call: claim.call(),
             lease,
@@ -210,7 +210,7 @@ mod tests {
         let lifecycle = Lifecycle::open(MemoryStore::new());
         let lease = Span::from_seconds(3000);
         let mut claim = claim_new_plan(&lifecycle, lease);
-        let plan_id = claim.plan().id;
+        let plan_id = claim.plan().id();
         claim.claimed_at = Instant::now() - Duration::from_secs(1500);
         let read_expiry = || {
             lifecycle
@@ -242,7 +242,7 @@ mod tests {
         let lifecycle = Lifecycle::open(store);
         let minute = Span::from_seconds(60);
         let claim = claim_new_plan(&lifecycle, minute);
-        let plan_id = claim.plan().id;
+        let plan_id = claim.plan().id();
         // The test clock advances a little on each read.
         let remaining = || {
             let remaining = remaining_lease(&lifecycle, plan_id, claim.epoch()).unwrap();
@@ -270,7 +270,7 @@ mod tests {
             MemoryStore::with_clock_and_faults(clock.to_store_clock(), StoreFaults::default());
         let lifecycle = Lifecycle::open(store);
         let claim = claim_new_plan(&lifecycle, Span::from_seconds(60));
-        let (plan_id, epoch) = (claim.plan().id, claim.epoch());
+        let (plan_id, epoch) = (claim.plan().id(), claim.epoch());
         clock.advance(Span::from_seconds(61));
         let call = Call::by(Caller::Person("ada".to_owned()));
         let remaining = lifecycle.keep_lease_while(plan_id, epoch, &call, || {

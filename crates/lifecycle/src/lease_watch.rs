@@ -65,7 +65,7 @@ impl LeaseWatch {
     /// Forgets all plans except these.
     pub(crate) fn retain_plans(&mut self, plans: &[PlanRow]) {
         self.observations
-            .retain(|plan_id, _| plans.iter().any(|row| row.plan.id == *plan_id));
+            .retain(|plan_id, _| plans.iter().any(|row| row.plan.id() == *plan_id));
     }
 }
 

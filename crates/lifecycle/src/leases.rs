@@ -105,7 +105,7 @@ impl Leases<'_> {
             (Some(_) | None, _) => ReclaimGrounds::Expired,
         };
         self.lifecycle
-            .submit_for_plan(row.plan.id, ReclaimLease { grounds }, call)
+            .submit_for_plan(row.plan.id(), ReclaimLease { grounds }, call)
     }
 
     /// Reclaims the caller's own lease, which no thread of the caller works under any more.
@@ -154,7 +154,7 @@ impl Leases<'_> {
 
     /// Checks whether the process that holds a plan runs on this host. Returns nothing if the plan is not held.
     pub fn holder_liveness(&self, row: &PlanRow) -> Result<Option<HolderLiveness>, LifecycleError> {
-        let Some(holder) = row.plan.stage.holder() else {
+        let Some(holder) = row.plan.stage().holder() else {
             return Ok(None);
         };
         Ok(Some(match &self.lifecycle.local_host {
@@ -183,11 +183,11 @@ impl Leases<'_> {
 /// The refusal for a plan whose holder is alive.
 fn held_refusal(row: &PlanRow) -> LifecycleError {
     let lease = row.lease.as_ref();
-    let refusal = row.plan.stage.holder().map(|holder| Refusal::Held {
+    let refusal = row.plan.stage().holder().map(|holder| Refusal::Held {
         holder: holder.clone(),
         expires_at: lease.map(|lease| lease.expires_at),
     });
-    LifecycleError::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id)))
+    LifecycleError::Refused(refusal.unwrap_or(Refusal::NoSuchPlan(row.plan.id())))
 }
 
 /// Does this refusal mean that no takeover is needed, because another holder or caller has handled the plan?

@@ -34,7 +34,7 @@ impl Lifecycle {
     /// Looks up the current location of each of a plan's resources. All must be on this host.
     pub fn locate_resources(&self, plan: &Plan) -> Result<Vec<LocalResource>, LifecycleError> {
         let locations = plan
-            .resources
+            .resources()
             .iter()
             .map(|resource| self.locate_resource(resource));
         locations.collect()
@@ -45,7 +45,7 @@ impl Lifecycle {
         plan: &Plan,
         resource: &str,
     ) -> Result<LocalResource, LifecycleError> {
-        let found = plan.resources.iter().find(|one| one.name == resource);
+        let found = plan.resources().iter().find(|one| one.name == resource);
         let found = found.ok_or_else(|| LifecycleError::ResourceGone {
             resource: resource.to_owned(),
         })?;

@@ -296,7 +296,7 @@ impl Lifecycle {
         let row = self.get_plan(plan_id)?;
         let gate = next_gate(&row.plan);
         let targets = self.gates().read_targets(&row.plan, gate)?;
-        let gate_subject = match &row.plan.result {
+        let gate_subject = match row.plan.result() {
             Some(result) if gate == Gate::Apply => GateSubject::Result(result),
             Some(_) | None => GateSubject::Plan,
         };
@@ -554,7 +554,8 @@ impl Lifecycle {
     ) -> Result<OperationOutcome, LifecycleError> {
         let reason = reason.map(str::to_owned);
         let done = self.submit_for_plan(plan_id, CancelPlan { reason }, call)?;
-        if done.plan.policy.clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some() {
+        if done.plan.policy().clean == SandboxCleanupPolicy::OnTerminal && self.local_host.is_some()
+        {
             // Best effort: `sandbox clean` removes what remains.
             let _ = self.sandboxes().clean_sandboxes(&done.plan);
         }
@@ -654,7 +655,7 @@ fn plan_target(plan_id: PlanId) -> CommandTarget {
 
 /// The gate before the plan's next step. Until its strategy is complete, that is the strategize gate.
 pub(crate) fn next_gate(plan: &Plan) -> Gate {
-    match &plan.stage {
+    match plan.stage() {
         PlanStage::Strategize(WorkState::Complete) => Gate::Execute,
         PlanStage::Strategize(_) => Gate::Strategize,
         PlanStage::Execute(_) | PlanStage::Apply(_) => Gate::Apply,

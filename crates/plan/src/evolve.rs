@@ -1,11 +1,12 @@
 //! Applies events to plans. No other code changes a plan.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::SandboxStartPoint;
 use crate::event::{PlanCreated, RemovedChangeResolution};
 use crate::judgement::PersonRuling;
-use crate::plan::{Approval, RuleWaiver};
+use crate::plan::{Approval, PlanState, PlanTerms, RuleWaiver};
 use crate::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, LeaseHolder, PlanEnding,
     PlanFailure, QueueEntry, WorkState,
@@ -36,13 +37,14 @@ pub fn evolve(plan: Option<Plan>, recorded: &RecordedEvent) -> Result<Plan, Repl
 
 /// Applies one event in place. After an error the plan may be partly changed and must be discarded.
 pub(crate) fn apply_event(plan: &mut Plan, recorded: &RecordedEvent) -> Result<(), ReplayError> {
-    if plan.version.next() != recorded.version || plan.id != recorded.plan {
-        let found = format!("version {} of plan {}", plan.version, plan.id);
+    if plan.state.version.next() != recorded.version || plan.terms.id != recorded.plan {
+        let found = format!("version {} of plan {}", plan.state.version, plan.terms.id);
         return Err(replay_error(recorded, found));
     }
-    apply_to_stage(plan, recorded).ok_or_else(|| replay_error(recorded, plan.stage.to_string()))?;
-    plan.version = recorded.version;
-    plan.updated_at = recorded.at;
+    apply_to_stage(plan, recorded)
+        .ok_or_else(|| replay_error(recorded, plan.state.stage.to_string()))?;
+    plan.state.version = recorded.version;
+    plan.state.updated_at = recorded.at;
     Ok(())
 }
 
@@ -71,9 +73,8 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
             Phase::Strategize,
         ),
     };
-    Plan {
+    let terms = PlanTerms {
         id: recorded.plan,
-        version: recorded.version,
         goal: created.goal.clone(),
         action: created.action.clone(),
         arguments: created.arguments.clone(),
@@ -84,11 +85,16 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
         profile_source: created.profile_source,
         read_only: created.read_only,
         resources: created.resources.clone(),
-        bases: created.bases.clone(),
         policy: created.policy.clone(),
+        origin: created.origin,
+        created_at: recorded.at,
+        created_by: recorded.by.clone(),
+    };
+    let state = PlanState {
+        version: recorded.version,
+        bases: created.bases.clone(),
         sandbox_preparation: SandboxPreparation::default(),
         limits: created.limits,
-        origin: created.origin,
         stage,
         epoch: Epoch(0),
         attempt: 1,
@@ -105,15 +111,14 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
         fixes: 0,
         waivers: Vec::new(),
         rulings: Vec::new(),
-        created_at: recorded.at,
-        created_by: recorded.by.clone(),
         updated_at: recorded.at,
-    }
+    };
+    Plan::from_parts(Arc::new(terms), state)
 }
 
 /// Returns `None` if the event does not fit the plan's stage; the stage is then unchanged.
 fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
-    if plan.stage.is_final() {
+    if plan.state.stage.is_final() {
         return None;
     }
     let at = recorded.at;
@@ -126,7 +131,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         Event::Created(_) => return None,
         Event::ChangesetSealed { .. } => {}
         Event::DecisionsRecorded { decisions } | Event::GateHeld { decisions, .. } => {
-            plan.decisions += u32::try_from(decisions.len()).ok()?;
+            plan.state.decisions += u32::try_from(decisions.len()).ok()?;
         }
         Event::Claimed {
             phase: claimed,
@@ -134,42 +139,42 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             epoch,
             asked,
         } => {
-            if *claimed != phase || *epoch <= plan.epoch {
+            if *claimed != phase || *epoch <= plan.state.epoch {
                 return None;
             }
-            plan.stage.queue_entry()?;
+            plan.state.stage.queue_entry()?;
             let holder = LeaseHolder {
                 owner: owner.clone(),
                 epoch: *epoch,
                 since: at,
             };
-            plan.stage = match &mut plan.stage {
+            plan.state.stage = match &mut plan.state.stage {
                 PlanStage::Strategize(_) => PlanStage::Strategize(WorkState::Processing(holder)),
                 PlanStage::Execute(_) => PlanStage::Execute(WorkState::Processing(holder)),
                 PlanStage::Apply(landing) => {
                     PlanStage::Apply(ApplyState::Processing(holder, take_intent(landing)))
                 }
             };
-            plan.epoch = *epoch;
-            plan.asked |= asked;
+            plan.state.epoch = *epoch;
+            plan.state.asked |= asked;
         }
         Event::BasesRecorded { epoch, bases } => {
             if phase == Phase::Apply {
                 return None;
             }
             require_held_by(plan, *epoch, phase)?;
-            plan.bases.clone_from(bases);
-            plan.sandbox_preparation = SandboxPreparation::default();
+            plan.state.bases.clone_from(bases);
+            plan.state.sandbox_preparation = SandboxPreparation::default();
         }
         Event::StrategizeCompleted { epoch } => {
             require_held_by(plan, *epoch, Phase::Strategize)?;
-            plan.stage = PlanStage::Strategize(WorkState::Complete);
+            plan.state.stage = PlanStage::Strategize(WorkState::Complete);
         }
         Event::ExecuteEntered { asked } => {
-            let PlanStage::Strategize(WorkState::Complete) = plan.stage else {
+            let PlanStage::Strategize(WorkState::Complete) = plan.state.stage else {
                 return None;
             };
-            plan.asked = *asked;
+            plan.state.asked = *asked;
             // Strategize is read-only: discard anything it left in the sandbox.
             plan.set_sandbox_start(SandboxStartPoint::Base);
             enter_phase(plan, Phase::Execute, queued);
@@ -180,10 +185,10 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             unmet,
         } => {
             require_held_by(plan, *epoch, Phase::Execute)?;
-            plan.stage = PlanStage::Execute(WorkState::Complete);
-            plan.result = Some(result.clone());
-            plan.unmet.clone_from(unmet);
-            plan.approval = None;
+            plan.state.stage = PlanStage::Execute(WorkState::Complete);
+            plan.state.result = Some(result.clone());
+            plan.state.unmet.clone_from(unmet);
+            plan.state.approval = None;
         }
         Event::Approved {
             content,
@@ -193,7 +198,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             by_profile,
             once,
         } => {
-            plan.approval = Some(Approval {
+            plan.state.approval = Some(Approval {
                 content: *content,
                 options: options.clone(),
                 rules: rules.clone(),
@@ -205,15 +210,16 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             });
         }
         Event::ApplyEntered { asked } => {
-            let PlanStage::Execute(WorkState::Complete) = plan.stage else {
+            let PlanStage::Execute(WorkState::Complete) = plan.state.stage else {
                 return None;
             };
-            plan.asked = *asked;
+            plan.state.asked = *asked;
             enter_phase(plan, Phase::Apply, queued);
         }
         Event::ApplyPrepared { epoch, intent } => {
             require_held_by(plan, *epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, prepared @ None)) = &mut plan.stage
+            let PlanStage::Apply(ApplyState::Processing(_, prepared @ None)) =
+                &mut plan.state.stage
             else {
                 return None;
             };
@@ -221,7 +227,8 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         }
         Event::ApplyWithdrawn { epoch } => {
             require_held_by(plan, *epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, prepared @ Some(_))) = &mut plan.stage
+            let PlanStage::Apply(ApplyState::Processing(_, prepared @ Some(_))) =
+                &mut plan.state.stage
             else {
                 return None;
             };
@@ -229,11 +236,12 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         }
         Event::Landed { epoch } => {
             require_held_by(plan, *epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, Some(intent))) = &mut plan.stage else {
+            let PlanStage::Apply(ApplyState::Processing(_, Some(intent))) = &mut plan.state.stage
+            else {
                 return None;
             };
-            plan.landed = std::mem::take(&mut intent.moves);
-            plan.stage = PlanStage::Apply(ApplyState::Applied(PlanEnding {
+            plan.state.landed = std::mem::take(&mut intent.moves);
+            plan.state.stage = PlanStage::Apply(ApplyState::Applied(PlanEnding {
                 at,
                 by: recorded.by.clone(),
                 reason: None,
@@ -241,24 +249,24 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         }
         Event::Constrained { constraint } => {
             require_held_by(plan, constraint.epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, None)) = plan.stage else {
+            let PlanStage::Apply(ApplyState::Processing(_, None)) = plan.state.stage else {
                 return None;
             };
-            plan.stage = PlanStage::Apply(ApplyState::Constrained(constraint.clone()));
+            plan.state.stage = PlanStage::Apply(ApplyState::Constrained(constraint.clone()));
         }
         Event::Failed { failure } => {
-            if plan.is_prepared() || failure.epoch < plan.epoch {
+            if plan.is_prepared() || failure.epoch < plan.state.epoch {
                 return None;
             }
-            plan.stage.holder()?;
-            plan.epoch = failure.epoch;
-            plan.stage = errored_stage(phase, failure.clone());
+            plan.state.stage.holder()?;
+            plan.state.epoch = failure.epoch;
+            plan.state.stage = errored_stage(phase, failure.clone());
         }
         Event::RetryScheduled { retry_at } => {
-            plan.stage.failure()?;
-            plan.attempt += 1;
-            plan.unattended_attempts += 1;
-            plan.stage = PlanStage::queued_with_intent(
+            plan.state.stage.failure()?;
+            plan.state.attempt += 1;
+            plan.state.unattended_attempts += 1;
+            plan.state.stage = PlanStage::queued_with_intent(
                 phase,
                 QueueEntry {
                     since: at,
@@ -272,23 +280,23 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             restarts_execute: Some(epoch),
             fresh: _,
         } => {
-            let has_ended = match &plan.stage {
+            let has_ended = match &plan.state.stage {
                 PlanStage::Execute(work) => matches!(work, WorkState::Complete),
                 PlanStage::Apply(landing) => {
                     matches!(landing, ApplyState::Errored(_) | ApplyState::Constrained(_))
                 }
                 PlanStage::Strategize(_) => false,
             };
-            if !has_ended || plan.is_prepared() || *epoch <= plan.epoch {
+            if !has_ended || plan.is_prepared() || *epoch <= plan.state.epoch {
                 return None;
             }
-            plan.epoch = *epoch;
-            plan.approval = None;
-            plan.result = None;
-            plan.unmet.clear();
-            plan.fixes = 0;
-            plan.limits = *limits;
-            plan.asked = true;
+            plan.state.epoch = *epoch;
+            plan.state.approval = None;
+            plan.state.result = None;
+            plan.state.unmet.clear();
+            plan.state.fixes = 0;
+            plan.state.limits = *limits;
+            plan.state.asked = true;
             plan.set_sandbox_start(SandboxStartPoint::Afresh);
             enter_phase(plan, Phase::Execute, queued);
         }
@@ -297,23 +305,26 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             limits,
             restarts_execute: None,
         } => {
-            let constrained = matches!(plan.stage, PlanStage::Apply(ApplyState::Constrained(_)));
+            let constrained = matches!(
+                plan.state.stage,
+                PlanStage::Apply(ApplyState::Constrained(_))
+            );
             if !constrained {
-                plan.stage.failure()?;
+                plan.state.stage.failure()?;
             }
-            plan.attempt += 1;
-            plan.unattended_attempts = 1;
-            plan.limits = *limits;
-            plan.asked = true;
+            plan.state.attempt += 1;
+            plan.state.unattended_attempts = 1;
+            plan.state.limits = *limits;
+            plan.state.asked = true;
             if *fresh {
                 plan.set_sandbox_start(SandboxStartPoint::Afresh);
             }
-            plan.stage = PlanStage::queued_with_intent(phase, queued, None);
+            plan.state.stage = PlanStage::queued_with_intent(phase, queued, None);
         }
         Event::Asked { question } => {
             require_held_by(plan, question.epoch, phase)?;
             let question = question.clone();
-            plan.stage = match &mut plan.stage {
+            plan.state.stage = match &mut plan.state.stage {
                 PlanStage::Strategize(_) => {
                     PlanStage::Strategize(WorkState::AwaitingInput(question))
                 }
@@ -324,8 +335,8 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             };
         }
         Event::Answered { fate, .. } => {
-            plan.stage.question()?;
-            let intent = plan.stage.intent().cloned();
+            plan.state.stage.question()?;
+            let intent = plan.state.stage.intent().cloned();
             let intent = match (intent, fate) {
                 (Some(mut intent), Some(RemovedChangeResolution::Landed)) => {
                     intent.vouched = Some(recorded.by.clone());
@@ -337,11 +348,11 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 (None, None) => None,
                 (Some(_), None) | (None, Some(_)) => return None,
             };
-            plan.unattended_attempts = 1;
-            plan.stage = PlanStage::queued_with_intent(phase, queued, intent);
+            plan.state.unattended_attempts = 1;
+            plan.state.stage = PlanStage::queued_with_intent(phase, queued, intent);
         }
         Event::QuestionExpired => {
-            let question = plan.stage.question()?;
+            let question = plan.state.stage.question()?;
             if plan.is_prepared() {
                 return None;
             }
@@ -349,10 +360,10 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 category: FailureCategory::Unanswered,
                 // Replay must rebuild the same plan: never change this text.
                 message: format!("nobody answered: {}", question.text.first_line()).into(),
-                epoch: plan.epoch,
+                epoch: plan.state.epoch,
                 at,
             };
-            plan.stage = errored_stage(phase, failure);
+            plan.state.stage = errored_stage(phase, failure);
         }
         Event::Revised {
             to,
@@ -361,56 +372,58 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             automatic,
             feedback: _,
         } => {
-            if plan.is_prepared() || *epoch <= plan.epoch {
+            if plan.is_prepared() || *epoch <= plan.state.epoch {
                 return None;
             }
-            plan.epoch = *epoch;
-            plan.approval = None;
-            plan.fixes = if *automatic { plan.fixes + 1 } else { 0 };
-            plan.unmet.clear();
-            plan.asked = recorded.by.is_person();
+            plan.state.epoch = *epoch;
+            plan.state.approval = None;
+            plan.state.fixes = if *automatic { plan.state.fixes + 1 } else { 0 };
+            plan.state.unmet.clear();
+            plan.state.asked = recorded.by.is_person();
             // Keep paths that an earlier revision dropped and that no holder has restored yet.
             let newly_dropped = dropped
                 .iter()
-                .filter(|path| !plan.sandbox_preparation.dropped.contains(path));
+                .filter(|path| !plan.state.sandbox_preparation.dropped.contains(path));
             let newly_dropped: Vec<_> = newly_dropped.cloned().collect();
-            plan.sandbox_preparation.dropped.extend(newly_dropped);
-            plan.sandbox_preparation.catch_up |= is_merge_constraint(&plan.stage);
+            plan.state.sandbox_preparation.dropped.extend(newly_dropped);
+            plan.state.sandbox_preparation.catch_up |= is_merge_constraint(&plan.state.stage);
             enter_phase(plan, *to, queued);
         }
         Event::Reverted {
             epoch, automatic, ..
         } => {
-            if plan.is_prepared() || *epoch <= plan.epoch {
+            if plan.is_prepared() || *epoch <= plan.state.epoch {
                 return None;
             }
-            plan.epoch = *epoch;
-            plan.approval = None;
-            plan.result = None;
-            plan.unmet.clear();
-            plan.fixes = 0;
-            plan.reversions += 1;
-            plan.automatic_reversions += u32::from(*automatic);
-            plan.asked = recorded.by.is_person();
+            plan.state.epoch = *epoch;
+            plan.state.approval = None;
+            plan.state.result = None;
+            plan.state.unmet.clear();
+            plan.state.fixes = 0;
+            plan.state.reversions += 1;
+            plan.state.automatic_reversions += u32::from(*automatic);
+            plan.state.asked = recorded.by.is_person();
             plan.set_sandbox_start(SandboxStartPoint::Afresh);
             enter_phase(plan, Phase::Strategize, queued);
         }
         Event::Released { epoch } => {
             require_held_by(plan, *epoch, phase)?;
-            plan.stage = PlanStage::queued_with_intent(phase, queued, plan.stage.intent().cloned());
+            plan.state.stage =
+                PlanStage::queued_with_intent(phase, queued, plan.state.stage.intent().cloned());
         }
         Event::Reclaimed { epoch, .. } => {
-            plan.stage.holder()?;
-            if *epoch <= plan.epoch {
+            plan.state.stage.holder()?;
+            if *epoch <= plan.state.epoch {
                 return None;
             }
-            plan.epoch = *epoch;
-            plan.attempt += 1;
-            plan.unattended_attempts += 1;
-            plan.stage = PlanStage::queued_with_intent(phase, queued, plan.stage.intent().cloned());
+            plan.state.epoch = *epoch;
+            plan.state.attempt += 1;
+            plan.state.unattended_attempts += 1;
+            plan.state.stage =
+                PlanStage::queued_with_intent(phase, queued, plan.state.stage.intent().cloned());
         }
         Event::Waived { rule, reason } => {
-            plan.waivers.push(RuleWaiver {
+            plan.state.waivers.push(RuleWaiver {
                 rule: rule.clone(),
                 by: recorded.by.clone(),
                 reason: reason.clone(),
@@ -423,8 +436,8 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             outcome,
         } => {
             let same = |ruling: &PersonRuling| ruling.rule == *rule && ruling.subject == *subject;
-            plan.rulings.retain(|ruling| !same(ruling));
-            plan.rulings.push(PersonRuling {
+            plan.state.rulings.retain(|ruling| !same(ruling));
+            plan.state.rulings.push(PersonRuling {
                 rule: rule.clone(),
                 subject: *subject,
                 outcome: outcome.clone(),
@@ -433,16 +446,16 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             });
         }
         Event::Cancelled { epoch, reason } => {
-            if plan.is_prepared() || *epoch <= plan.epoch {
+            if plan.is_prepared() || *epoch <= plan.state.epoch {
                 return None;
             }
-            plan.epoch = *epoch;
+            plan.state.epoch = *epoch;
             let ending = PlanEnding {
                 at,
                 by: recorded.by.clone(),
                 reason: reason.clone(),
             };
-            plan.stage = match phase {
+            plan.state.stage = match phase {
                 Phase::Strategize => PlanStage::Strategize(WorkState::Cancelled(ending)),
                 Phase::Execute => PlanStage::Execute(WorkState::Cancelled(ending)),
                 Phase::Apply => PlanStage::Apply(ApplyState::Cancelled(ending)),
@@ -453,10 +466,10 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
 }
 
 fn enter_phase(plan: &mut Plan, phase: Phase, queued: QueueEntry) {
-    *plan.entries.entry(phase).or_insert(0) += 1;
-    plan.attempt = 1;
-    plan.unattended_attempts = 1;
-    plan.stage = PlanStage::queued_with_intent(phase, queued, None);
+    *plan.state.entries.entry(phase).or_insert(0) += 1;
+    plan.state.attempt = 1;
+    plan.state.unattended_attempts = 1;
+    plan.state.stage = PlanStage::queued_with_intent(phase, queued, None);
 }
 
 /// Returns whether the result failed only after merging with its target. The next run then merges
@@ -474,7 +487,7 @@ fn is_merge_constraint(stage: &PlanStage) -> bool {
 }
 
 fn require_held_by(plan: &Plan, epoch: Epoch, phase: Phase) -> Option<()> {
-    (plan.phase() == phase && plan.stage.holder()?.epoch == epoch).then_some(())
+    (plan.phase() == phase && plan.state.stage.holder()?.epoch == epoch).then_some(())
 }
 
 fn errored_stage(phase: Phase, failure: PlanFailure) -> PlanStage {

@@ -429,12 +429,12 @@ pub fn scopes_for_plan<'a>(
 impl Plan {
     /// Returns the stored scopes whose rules apply to the plan.
     pub fn rule_scopes(&self) -> Vec<RuleScope> {
-        scopes_for_plan(self.id, self.action.as_ref(), self.projects())
+        scopes_for_plan(self.id(), self.action(), self.projects())
     }
 
     /// Returns the rules that the working trees had at creation and the target commits did not.
     pub fn frozen_rules(&self) -> Vec<Rule> {
-        let files = self.policy.rules.iter();
+        let files = self.policy().rules.iter();
         let files = files.filter(|file| self.resource(&file.resource).is_some());
         let rules = files.flat_map(|file| {
             let scope = RuleScope::WorkingTree(file.resource.clone());

@@ -66,7 +66,7 @@ pub use landing_options::LandingOptions;
 pub use money::Money;
 pub use name::QualifiedName;
 pub use phase::Phase;
-pub use plan::Plan;
+pub use plan::{Plan, PlanState, PlanTerms};
 pub use profile::Profile;
 pub use project::{PlanResource, Project};
 pub use refusal::{GateBlocked, Refusal};

@@ -19,8 +19,8 @@ pub struct CommandTarget {
 impl CommandTarget {
     pub fn for_plan(plan: &Plan) -> Self {
         Self {
-            plan_id: Some(plan.id),
-            action: plan.action.clone(),
+            plan_id: Some(plan.id()),
+            action: plan.action().cloned(),
             projects: plan.projects().into_iter().cloned().collect(),
         }
     }

@@ -142,7 +142,7 @@ impl App {
             return Ok(lifecycle.resolve_handle(handle)?);
         };
         let newest = self.list_plans(&PlanFilter::default(), Some(&projects), None, 1)?;
-        newest.first().map(|row| row.plan.id).ok_or_else(|| {
+        newest.first().map(|row| row.plan.id()).ok_or_else(|| {
             CommandError::new(CommandExit::NotFound, "This repository has no plans.")
                 .with_hint("planwright list --all")
         })
@@ -167,7 +167,7 @@ impl App {
                 ..filter.clone()
             };
             let page = lifecycle.list_plans(&filter, after, limit)?;
-            rows.extend(page.into_iter().map(|row| (Reverse(row.plan.id), row)));
+            rows.extend(page.into_iter().map(|row| (Reverse(row.plan.id()), row)));
         }
         Ok(rows.into_values().take(limit).collect())
     }
@@ -223,7 +223,7 @@ impl App {
     /// The command that continues a plan that waits for a person or was interrupted; `None` for any other plan.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
         if api::plans::is_interrupted(self.lifecycle()?, row)? {
-            let handle = self.lifecycle()?.short_handle(row.plan.id)?;
+            let handle = self.lifecycle()?.short_handle(row.plan.id())?;
             return Ok(Some(match row.plan.phase() {
                 Phase::Apply => format!("planwright apply {handle}"),
                 Phase::Strategize | Phase::Execute if commands::is_workable(&row.plan) => {
@@ -237,16 +237,16 @@ impl App {
         if !row.needs_person() {
             return Ok(None);
         }
-        let handle = self.lifecycle()?.short_handle(row.plan.id)?;
+        let handle = self.lifecycle()?.short_handle(row.plan.id())?;
         if row.is_blocked() {
             return Ok(Some(format!("planwright why {handle}")));
         }
         // For people, review, approval and landing are one command.
-        let is_reviewable = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
+        let is_reviewable = matches!(row.plan.stage(), PlanStage::Execute(WorkState::Complete));
         if is_reviewable && row.plan.has_targets() {
             return Ok(Some(format!("planwright apply {handle}")));
         }
-        if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &row.plan.stage {
+        if let PlanStage::Apply(ApplyState::Constrained(constraint)) = row.plan.stage() {
             // A conflict without paths: the target already has every change of the plan.
             let nothing_left = constraint.paths.is_empty();
             return Ok(Some(match constraint.kind {
@@ -261,7 +261,7 @@ impl App {
                 ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
             }));
         }
-        let waits_to_start = match &row.plan.stage {
+        let waits_to_start = match row.plan.stage() {
             PlanStage::Strategize(work) => {
                 matches!(work, WorkState::Queued(_) | WorkState::Complete)
             }
@@ -270,7 +270,7 @@ impl App {
         if waits_to_start && commands::is_workable(&row.plan) {
             return Ok(Some(format!("planwright run {handle}")));
         }
-        let failure = row.plan.stage.failure();
+        let failure = row.plan.stage().failure();
         if failure.is_some_and(|failure| failure.category == FailureCategory::Budget) {
             return self.raise_limit_command(&row.plan, &handle).map(Some);
         }
@@ -284,13 +284,13 @@ impl App {
     fn raise_limit_command(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
         let lifecycle = self.lifecycle()?;
         let (ledger, budget) = (
-            lifecycle.budgets().read_ledger(plan.id)?,
+            lifecycle.budgets().read_ledger(plan.id())?,
             lifecycle.budget(),
         );
         let mut command = format!("planwright retry {handle}");
         for unit in BudgetUnit::ALL {
             let spent = ledger.plan.settled.in_unit(unit);
-            match plan.limits.limit_for(unit) {
+            match plan.limits().limit_for(unit) {
                 Some(limit) if spent >= limit => {
                     command.push_str(&format!(
                         " {}",

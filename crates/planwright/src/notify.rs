@@ -31,8 +31,8 @@ impl PersonNotifier {
         else {
             return;
         };
-        let id = plan.id.to_string();
-        let goal = plan.goal.first_line();
+        let id = plan.id().to_string();
+        let goal = plan.goal().first_line();
         let variables = [
             ("PLANWRIGHT_PLAN", id.as_str()),
             ("PLANWRIGHT_GOAL", goal),
@@ -44,11 +44,11 @@ impl PersonNotifier {
 
 /// The value of `PLANWRIGHT_WHAT`; `None` for a plan that was cancelled.
 fn notification_kind(plan: &Plan) -> Option<&'static str> {
-    if let PlanStage::Apply(ApplyState::Applied(_)) = &plan.stage {
+    if let PlanStage::Apply(ApplyState::Applied(_)) = plan.stage() {
         return Some("landed");
     }
-    if plan.stage.failure().is_some() {
+    if plan.stage().failure().is_some() {
         return Some("failed");
     }
-    (!plan.stage.is_final()).then_some("needs-you")
+    (!plan.stage().is_final()).then_some("needs-you")
 }

@@ -66,7 +66,7 @@ pub(crate) fn decide_with_completions<E>(
             Err(Refusal::CompletionNotRead { verb }) if !facts.completions.contains_key(&verb) => {
                 // A plan that the decision itself creates has no log yet.
                 let completion = match &facts.plan {
-                    Some(plan) => read_completion(plan.id, verb)?,
+                    Some(plan) => read_completion(plan.id(), verb)?,
                     None => None,
                 };
                 facts.completions.insert(verb, completion);
@@ -126,7 +126,7 @@ impl CommitOutcome {
             .plans
             .iter()
             .map(|change| &change.plan)
-            .find(|plan| Some(plan.id) == receipt_plan_id);
+            .find(|plan| Some(plan.id()) == receipt_plan_id);
         let plan = changed.or(facts.plan.as_ref()).cloned();
         Self {
             receipt: decision.receipt.clone(),

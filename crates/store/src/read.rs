@@ -143,7 +143,7 @@ pub struct PlanRow {
 impl PlanRow {
     /// Returns the verdict if it applies to the plan's current version.
     pub fn current_verdict(&self) -> Option<&GateVerdict> {
-        let version = self.plan.version;
+        let version = self.plan.version();
         self.verdict
             .as_ref()
             .filter(|verdict| verdict.version == version)
@@ -170,6 +170,8 @@ pub struct PlanFilter {
     pub needs_person: bool,
     /// Only plans that use a resource of this project.
     pub project: Option<QualifiedName>,
+    /// Only plans that undo this plan or hold the rest of its result.
+    pub origin: Option<PlanId>,
 }
 
 impl PlanFilter {
@@ -179,16 +181,19 @@ impl PlanFilter {
         self.phase.is_none_or(|phase| plan.phase() == phase)
             && self
                 .state
-                .is_none_or(|state| plan.stage.state_name() == state)
+                .is_none_or(|state| plan.stage().state_name() == state)
             && self
                 .action
                 .as_ref()
-                .is_none_or(|action| plan.action.as_ref() == Some(action))
+                .is_none_or(|action| plan.action() == Some(action))
             && (!self.needs_person || row.needs_person())
             && self
                 .project
                 .as_ref()
                 .is_none_or(|project| plan.projects().contains(project))
+            && self
+                .origin
+                .is_none_or(|origin| plan.origin().other_plan() == Some(origin))
     }
 }
 

@@ -32,7 +32,7 @@ pub fn verify_store(store: &dyn Store) -> Result<VerifyReport, StoreError> {
         let Some(last) = page.last() else {
             return Ok(report);
         };
-        after = Some(last.plan.id);
+        after = Some(last.plan.id());
         for row in &page {
             report.plans += 1;
             verify_plan(store, row, &mut report)?;
@@ -45,12 +45,12 @@ fn verify_plan(
     row: &PlanRow,
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
-    let id: PlanId = row.plan.id;
+    let id: PlanId = row.plan.id();
     let mut plan = None;
     let mut head = Digest::ZERO;
     let mut version = PlanVersion(0);
     // Only up to the row's version: the plan may have advanced since the row was read.
-    while version < row.plan.version {
+    while version < row.plan.version() {
         let events = match store.read_plan_events(id, version, VERIFY_PAGE_SIZE) {
             Ok(events) => events,
             // One unreadable plan must not hide problems of the others.
@@ -64,7 +64,7 @@ fn verify_plan(
             break;
         }
         for stored_event in events {
-            if version == row.plan.version {
+            if version == row.plan.version() {
                 break;
             }
             report.events += 1;

@@ -185,7 +185,7 @@ impl TestClient {
             },
         };
         GateJudgement {
-            version: snapshot.row.plan.version,
+            version: snapshot.row.plan.version(),
             revisions: snapshot.rules.revisions.clone(),
             verdicts: snapshot
                 .rules

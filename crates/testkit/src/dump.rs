@@ -44,7 +44,7 @@ impl StoreDump {
             let page = store
                 .list_plans(&PlanFilter::default(), after, PAGE_SIZE)
                 .unwrap();
-            let Some(last) = page.last().map(|row| row.plan.id) else {
+            let Some(last) = page.last().map(|row| row.plan.id()) else {
                 break;
             };
             assert!(
@@ -85,13 +85,13 @@ impl StoreDump {
     }
 
     pub fn find_plan(&self, plan_id: PlanId) -> Option<&PlanDump> {
-        self.plans.iter().find(|plan| plan.row.plan.id == plan_id)
+        self.plans.iter().find(|plan| plan.row.plan.id() == plan_id)
     }
 }
 
 impl PlanDump {
     fn read_plan(store: &dyn Store, row: PlanRow) -> Self {
-        let plan_id = row.plan.id;
+        let plan_id = row.plan.id();
         let snapshot = store.read_snapshot(plan_id).unwrap().unwrap();
         assert_eq!(snapshot.row, row, "a snapshot and a page are equal");
         let mut evidence = snapshot.evidence;

@@ -51,25 +51,25 @@ impl PlanStatus {
         let as_signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         Self {
             phase: plan.phase(),
-            state: plan.stage.state_name(),
+            state: plan.stage().state_name(),
             prepared: plan.is_prepared(),
-            epoch: plan.epoch.0,
-            holder: plan.stage.holder().map(|holder| holder.epoch.0),
+            epoch: plan.epoch().0,
+            holder: plan.stage().holder().map(|holder| holder.epoch.0),
             counters: [
-                ("the version", as_signed(plan.version.0)),
-                ("the epoch", as_signed(plan.epoch.0)),
-                ("the time", plan.updated_at.0),
-                ("the number of reversions", i64::from(plan.reversions)),
+                ("the version", as_signed(plan.version().0)),
+                ("the epoch", as_signed(plan.epoch().0)),
+                ("the time", plan.updated_at().0),
+                ("the number of reversions", i64::from(plan.reversions())),
                 (
                     "the number of automatic reversions",
-                    i64::from(plan.automatic_reversions),
+                    i64::from(plan.automatic_reversions()),
                 ),
-                ("the number of decisions", i64::from(plan.decisions)),
+                ("the number of decisions", i64::from(plan.decisions())),
                 ("the entries into strategize", entries(Phase::Strategize)),
                 ("the entries into execute", entries(Phase::Execute)),
                 ("the entries into apply", entries(Phase::Apply)),
             ],
-            attempt: plan.attempt,
+            attempt: plan.attempt(),
         }
     }
 
@@ -97,7 +97,7 @@ impl StoreContents {
             let Some(last) = page.last() else {
                 return Ok(stored);
             };
-            after = Some(last.plan.id);
+            after = Some(last.plan.id());
             for row in page {
                 let plan = StoredPlan::read_plan(store, row)?;
                 stored.plans.insert(plan.id(), plan);
@@ -108,7 +108,7 @@ impl StoreContents {
 
 impl StoredPlan {
     fn read_plan(store: &dyn Store, row: PlanRow) -> Result<Self, StoreError> {
-        let id = row.plan.id;
+        let id = row.plan.id();
         let mut events: Vec<RecordedEvent> = Vec::new();
         loop {
             let after = events
@@ -139,7 +139,7 @@ impl StoredPlan {
     }
 
     pub fn id(&self) -> PlanId {
-        self.row.plan.id
+        self.row.plan.id()
     }
 
     /// The status at a version, counted from 1.

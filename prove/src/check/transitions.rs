@@ -67,7 +67,7 @@ pub fn check_transitions(plan: &StoredPlan) -> Vec<Violation> {
         }
     }
     let lease = plan.row.lease.as_ref().map(|lease| lease.epoch.0);
-    let holder = plan.row.plan.stage.holder().map(|holder| holder.epoch.0);
+    let holder = plan.row.plan.stage().holder().map(|holder| holder.epoch.0);
     if lease != holder {
         let describe =
             |epoch: Option<u64>| epoch.map_or("nobody".to_owned(), |e| format!("epoch {e}"));

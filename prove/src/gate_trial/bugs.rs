@@ -6,9 +6,10 @@ use plan::completion::CompletedCommand;
 use plan::invariant::Gate;
 use plan::plan::Approval;
 use plan::{
-    Decision, DecisionFacts, Event, LandingOptions, ReceiptOutcome, Refusal, RowWrite, Verb,
+    Decision, DecisionFacts, Event, LandingOptions, Plan, ReceiptOutcome, Refusal, RowWrite, Verb,
 };
 use store::Submission;
+use testkit::edit_plan;
 
 use crate::hooked_store::StoreHooks;
 
@@ -89,10 +90,10 @@ impl GateBug {
 fn with_renewed_approval(facts: &DecisionFacts) -> Option<DecisionFacts> {
     let mut facts = facts.clone();
     let CompletedCommand { at, by, .. } = facts.completions.get(&Verb::Approve)?.clone()?;
-    let plan = Arc::make_mut(facts.plan.as_mut()?);
+    let plan = facts.plan.as_ref()?;
     let rules = facts.rules.effective_rules_at(Gate::Apply.judged_gates());
-    plan.approval = Some(Approval {
-        content: plan.result.as_ref()?.digest(&LandingOptions::default()),
+    let approval = Approval {
+        content: plan.result()?.digest(&LandingOptions::default()),
         options: LandingOptions::default(),
         rules: rules.iter().map(|rule| rule.reference()).collect(),
         tips: Vec::new(),
@@ -100,7 +101,8 @@ fn with_renewed_approval(facts: &DecisionFacts) -> Option<DecisionFacts> {
         by_profile: None,
         once: false,
         at,
-    });
+    };
+    facts.plan = Some(Arc::new(with_approval(plan, Some(&approval))));
     Some(facts)
 }
 
@@ -108,10 +110,16 @@ fn with_renewed_approval(facts: &DecisionFacts) -> Option<DecisionFacts> {
 fn restore_approval(mut decision: Decision, facts: &DecisionFacts) -> Decision {
     let before = facts.plan.as_ref();
     for change in &mut decision.plans {
-        let plan = Arc::make_mut(&mut change.plan);
-        plan.approval = before.and_then(|plan| plan.approval.clone());
+        let approval = before.and_then(|plan| plan.approval());
+        change.plan = Arc::new(with_approval(&change.plan, approval));
     }
     decision
+}
+
+fn with_approval(plan: &Plan, approval: Option<&Approval>) -> Plan {
+    edit_plan(plan, |fields| {
+        fields.insert("approval".to_owned(), serde_json::json!(approval));
+    })
 }
 
 /// The decision with the charges of before.

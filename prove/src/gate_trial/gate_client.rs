@@ -68,15 +68,15 @@ impl GateClient<'_> {
         let open = rows
             .into_iter()
             .map(|row| row.plan)
-            .filter(|plan| !plan.stage.is_final());
+            .filter(|plan| !plan.stage().is_final());
         let (mut others, mut open): (Vec<Plan>, Vec<Plan>) =
-            open.partition(|plan| plan.resources.is_empty() != by_library);
+            open.partition(|plan| plan.resources().is_empty() != by_library);
         others.retain(|plan| {
-            by_library && matches!(plan.stage, PlanStage::Execute(WorkState::Complete))
+            by_library && matches!(plan.stage(), PlanStage::Execute(WorkState::Complete))
         });
         // Also true if the plan was revised after its approval.
         let was_approved = |plan: &Plan| -> Result<bool, LifecycleError> {
-            let completions = self.lifecycle.read_completions(plan.id)?;
+            let completions = self.lifecycle.read_completions(plan.id())?;
             Ok(completions.contains_key(&Verb::Approve))
         };
         let mut approved = Vec::new();
@@ -103,7 +103,7 @@ impl GateClient<'_> {
         if self.roll_percent(if by_library { 15 } else { 25 }) {
             return self.change_rules_for(plan);
         }
-        match (by_library, plan.resources.is_empty()) {
+        match (by_library, plan.resources().is_empty()) {
             (true, true) => self.advance_by_library(plan),
             (true, false) => self.land_by_library(plan),
             (false, _) => self.advance_by_program(plan),
@@ -175,7 +175,7 @@ impl GateClient<'_> {
 
     /// Adds a rule that always holds, which no approval covers.
     pub(super) fn add_harmless_rule(&mut self, plan: &Plan) -> anyhow::Result<()> {
-        let scope = RuleScope::Plan(plan.id);
+        let scope = RuleScope::Plan(plan.id());
         let draft = sample_rules::harmless_draft(&mut self.random);
         let (rule_history, env) = (self.rule_history, self.env);
         rule_history.change_rules(env, &scope, |_| self.add_rule(&scope, draft))

@@ -34,7 +34,7 @@ impl GateClient<'_> {
         match self.accept_answer(answer)? {
             // Most plans get a rule of their own at once.
             Some(created) if self.roll_percent(80) => {
-                self.change_rules_in(&RuleScope::Plan(created.plan.id))
+                self.change_rules_in(&RuleScope::Plan(created.plan.id()))
             }
             Some(_) | None => Ok(()),
         }
@@ -63,8 +63,8 @@ impl GateClient<'_> {
         }
         let by_person = self.roll_percent(60);
         let call = self.new_call(by_person);
-        let (id, owner) = (plan.id, self.caller_name());
-        match &plan.stage {
+        let (id, owner) = (plan.id(), self.caller_name());
+        match plan.stage() {
             PlanStage::Strategize(WorkState::Queued(_)) => {
                 let claim = self
                     .lifecycle
@@ -131,16 +131,16 @@ impl GateClient<'_> {
                         false => RuleOutcome::Failed("no".to_owned()),
                     };
                     self.lifecycle
-                        .record_ruling(plan.id, rule.draft.name, outcome, &call)
+                        .record_ruling(plan.id(), rule.draft.name, outcome, &call)
                 }
                 _ => self
                     .lifecycle
-                    .waive_rule(plan.id, rule.draft.name, "so be it", &call),
+                    .waive_rule(plan.id(), rule.draft.name, "so be it", &call),
             },
-            (_, 95..) => self.lifecycle.cancel_plan(plan.id, Some("enough"), &call),
+            (_, 95..) => self.lifecycle.cancel_plan(plan.id(), Some("enough"), &call),
             (_, 85..) => self
                 .lifecycle
-                .revert_to_strategize(plan.id, "another way", &call),
+                .revert_to_strategize(plan.id(), "another way", &call),
             (Some(_) | None, _) => return Ok(()),
         };
         self.accept_answer(answer).map(drop)
@@ -156,7 +156,7 @@ impl GateClient<'_> {
     }
 
     fn execute_plan(&mut self, claim: Claim) -> anyhow::Result<()> {
-        let plan_id = claim.plan().id;
+        let plan_id = claim.plan().id();
         if !self.record_changes(&claim)? || !self.spend_budget(&claim)? {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl GateClient<'_> {
 
     /// Records changes; `false` if the lease was lost.
     fn record_changes(&mut self, claim: &Claim) -> anyhow::Result<bool> {
-        let (plan_id, epoch) = (claim.plan().id, claim.epoch());
+        let (plan_id, epoch) = (claim.plan().id(), claim.epoch());
         let mut files = vec![format!("docs/{epoch}.md")];
         if self.roll_percent(25) {
             files.push(format!("secret/{epoch}.txt"));
@@ -201,7 +201,7 @@ impl GateClient<'_> {
 
     /// Reserves and spends budget. `false` if that ended the work, or if the client abandons the claim.
     fn spend_budget(&mut self, claim: &Claim) -> anyhow::Result<bool> {
-        let (plan_id, epoch) = (claim.plan().id, claim.epoch());
+        let (plan_id, epoch) = (claim.plan().id(), claim.epoch());
         let call = self.new_call(false);
         let answer =
             self.lifecycle

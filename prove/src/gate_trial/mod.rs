@@ -148,7 +148,7 @@ fn end_plans(env: &TrialEnv) -> anyhow::Result<()> {
     env.run_checked(&["doctor", "--fix"])?;
     let call = Call::by(Caller::Person(HARNESS_CALLER.to_owned()));
     for plan in env.list_plans()? {
-        match env.lifecycle.cancel_plan(plan.id, None, &call) {
+        match env.lifecycle.cancel_plan(plan.id(), None, &call) {
             Ok(_) | Err(LifecycleError::Refused(_)) => {}
             Err(error) => return Err(error.into()),
         }

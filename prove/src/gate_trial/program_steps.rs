@@ -37,9 +37,9 @@ impl GateClient<'_> {
 
     /// Takes the next step of a plan, or judges one of its rules.
     pub(super) fn advance_by_program(&mut self, plan: &Plan) -> anyhow::Result<()> {
-        let handle = plan.id.to_string();
+        let handle = plan.id().to_string();
         let handle = handle.as_str();
-        match &plan.stage {
+        match plan.stage() {
             PlanStage::Execute(WorkState::Complete) => match self.random.u8(..100) {
                 0..25 => self.run_program(&["apply", handle, "--yes"]),
                 25..60 => self.run_program(&["approve", handle]),
@@ -53,10 +53,10 @@ impl GateClient<'_> {
             },
             PlanStage::Strategize(WorkState::Errored(_))
             | PlanStage::Execute(WorkState::Errored(_)) => {
-                let used = self.env.store.read_ledger(plan.id)?.plan.settled.tokens;
+                let used = self.env.store.read_ledger(plan.id())?.plan.settled.tokens;
                 let mut arguments = vec![
                     "retry".to_owned(),
-                    plan.id.to_string(),
+                    plan.id().to_string(),
                     "--detach".to_owned(),
                 ];
                 arguments.extend(self.limit_arguments(used));
@@ -69,7 +69,7 @@ impl GateClient<'_> {
                 self.run_program(&["plumbing", "execute-plan", handle])
             }
             PlanStage::Strategize(WorkState::Queued(_))
-                if plan.profile == Profile::Manual && self.roll_percent(40) =>
+                if plan.profile() == Profile::Manual && self.roll_percent(40) =>
             {
                 self.run_program(&["run", handle])
             }
@@ -92,7 +92,7 @@ impl GateClient<'_> {
         }
         let by_person = self.roll_percent(85);
         let call = self.new_call(by_person);
-        let answer = self.lifecycle.apply_plan(plan.id, &call);
+        let answer = self.lifecycle.apply_plan(plan.id(), &call);
         self.accept_answer(answer).map(drop)
     }
 
@@ -102,7 +102,7 @@ impl GateClient<'_> {
             return Ok(());
         };
         let (plan, rule, kind) = (
-            plan.id.to_string(),
+            plan.id().to_string(),
             rule.draft.name.to_string(),
             rule.draft.check,
         );

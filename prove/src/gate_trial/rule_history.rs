@@ -109,11 +109,11 @@ impl RuleHistory {
 pub fn scopes_of_plan(plan: &Plan) -> Vec<RuleScope> {
     let mut scopes = vec![RuleScope::Global];
     scopes.extend(
-        plan.resources
+        plan.resources()
             .iter()
             .map(|resource| RuleScope::Project(resource.project.clone())),
     );
-    scopes.push(RuleScope::Plan(plan.id));
+    scopes.push(RuleScope::Plan(plan.id()));
     scopes
 }
 

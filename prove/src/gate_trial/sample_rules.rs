@@ -107,9 +107,9 @@ pub fn evaluate_check(check: &RuleCheck, subject: &RuleSubject<'_>) -> Option<bo
         RuleCheck::Expr(source) => match source.as_str() {
             "true" => true,
             "false" => false,
-            "plan.version % 2 == 0" => subject.plan.version.0.is_multiple_of(2),
-            "plan.attempt < 2" => subject.plan.attempt < 2,
-            "plan.profile != 'auto'" => subject.plan.profile != Profile::Auto,
+            "plan.version % 2 == 0" => subject.plan.version().0.is_multiple_of(2),
+            "plan.attempt < 2" => subject.plan.attempt() < 2,
+            "plan.profile != 'auto'" => subject.plan.profile() != Profile::Auto,
             "totals.files <= 2" => subject.files.len() <= 2,
             "!changes.exists(c, c.path.contains('secret'))" => !changes_secret(),
             other => unreachable!("BUG: nobody wrote `{other}`"),
@@ -117,7 +117,7 @@ pub fn evaluate_check(check: &RuleCheck, subject: &RuleSubject<'_>) -> Option<bo
         RuleCheck::Allow(_) => subject.files.iter().all(|path| path.starts_with("docs/")),
         RuleCheck::Forbid(_) => !subject.files.iter().any(|path| path.starts_with("secret/")),
         // Without a repository the command is not run.
-        RuleCheck::Command { .. } => subject.plan.resources.is_empty() || !changes_secret(),
+        RuleCheck::Command { .. } => subject.plan.resources().is_empty() || !changes_secret(),
         RuleCheck::Ask(_) => return None,
     })
 }

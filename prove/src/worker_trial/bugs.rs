@@ -62,7 +62,7 @@ pub fn plant_bug(
 
 fn reclaim_valid_lease(env: &TrialEnv) -> anyhow::Result<()> {
     let plans = env.list_plans()?;
-    let held = plans.iter().find(|plan| plan.stage.holder().is_some());
+    let held = plans.iter().find(|plan| plan.stage().holder().is_some());
     let Some(plan) = held else {
         return Ok(());
     };
@@ -70,7 +70,7 @@ fn reclaim_valid_lease(env: &TrialEnv) -> anyhow::Result<()> {
     let lifecycle = Lifecycle::on(Arc::new(store));
     match lifecycle
         .leases()
-        .reclaim_lease(plan.id, &Call::by(Caller::Worker("greedy".to_owned())))
+        .reclaim_lease(plan.id(), &Call::by(Caller::Worker("greedy".to_owned())))
     {
         // Refused if the holder completed the phase meanwhile.
         Ok(_) | Err(LifecycleError::Refused(_)) => Ok(()),

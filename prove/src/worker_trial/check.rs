@@ -51,8 +51,8 @@ pub fn check_outcome(
     let mut landed = BTreeMap::new();
     let mut event_dump = EventDump::create_in(&env.records_dir)?;
     for plan in &plans {
-        let plan_id = plan.id.to_string();
-        let history = env.lifecycle.read_history(plan.id)?;
+        let plan_id = plan.id().to_string();
+        let history = env.lifecycle.read_history(plan.id())?;
         event_dump.append_events(&history)?;
         let trace = PlanTrace {
             plan,
@@ -67,8 +67,8 @@ pub fn check_outcome(
         trace.check_starts(faults, &mut outcome.violations);
         let result_epoch = trace.check_results(&mut outcome.violations);
         trace.check_reclaims(faults, &mut outcome);
-        let is_applied = plan.stage.to_string() == "apply/applied";
-        if is_applied && !plan.resources.is_empty() {
+        let is_applied = plan.stage().to_string() == "apply/applied";
+        if is_applied && !plan.resources().is_empty() {
             landed.insert(plan_id, result_epoch);
         }
     }
@@ -112,9 +112,9 @@ fn collect_claims(history: &[RecordedEvent]) -> BTreeMap<u64, ClaimRecord> {
 impl PlanTrace<'_> {
     /// The plan was applied, waits for a review, or failed for a valid reason.
     fn check_ending(&self, outcome: &mut WorkerTrialOutcome) {
-        let (id, stage) = (self.plan.id, self.plan.stage.to_string());
-        let profile = self.plan.profile.to_string();
-        if let Some(failure) = self.plan.stage.failure() {
+        let (id, stage) = (self.plan.id(), self.plan.stage().to_string());
+        let profile = self.plan.profile().to_string();
+        if let Some(failure) = self.plan.stage().failure() {
             outcome.failed += 1;
             let message = failure.message.as_str();
             let is_deliberate =
@@ -130,7 +130,7 @@ impl PlanTrace<'_> {
         }
         match (stage.as_str(), profile.as_str()) {
             ("apply/applied", "auto") => outcome.applied += 1,
-            ("apply/applied", "review") if self.plan.resources.is_empty() => outcome.applied += 1,
+            ("apply/applied", "review") if self.plan.resources().is_empty() => outcome.applied += 1,
             ("execute/complete", "review") => outcome.to_review += 1,
             _ => outcome.violations.push(format!("{id} is stuck in {stage}")),
         }
@@ -146,7 +146,7 @@ impl PlanTrace<'_> {
 
     /// Each start has a claim, each attempt was started once, and no actor was started beside a running one.
     fn check_starts(&self, faults: &WorkerFaultLog, violations: &mut Vec<String>) {
-        let id = self.plan.id;
+        let id = self.plan.id();
         let (mut attempts, mut epochs) = (BTreeSet::new(), BTreeSet::new());
         let directory_by_epoch: BTreeMap<u64, &Path> = self
             .starts
@@ -204,7 +204,7 @@ impl PlanTrace<'_> {
             if !faults.was_disturbed(owner, recorded.at.0) {
                 outcome.violations.push(format!(
                     "{} was reclaimed from {owner}, which was not disturbed",
-                    self.plan.id
+                    self.plan.id()
                 ));
             }
         }
@@ -212,7 +212,7 @@ impl PlanTrace<'_> {
 
     /// Each phase's result was accepted once and from the holder. Returns the epoch of the execute result.
     fn check_results(&self, violations: &mut Vec<String>) -> Option<u64> {
-        let id = self.plan.id;
+        let id = self.plan.id();
         let (mut holder, mut result_epoch) = (None, None);
         let mut completed = BTreeSet::new();
         for recorded in &self.history {

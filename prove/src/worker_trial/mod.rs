@@ -111,7 +111,7 @@ pub fn run(settings: &WorkerTrialSettings) -> anyhow::Result<WorkerTrialOutcome>
         // However many plans there are: as long as one of them moves, they are not stuck.
         let versions: Vec<_> = unfinished
             .iter()
-            .map(|plan| (plan.id, plan.version))
+            .map(|plan| (plan.id(), plan.version()))
             .collect();
         if versions != last_versions {
             deadline = Instant::now() + NO_PROGRESS_TIMEOUT;

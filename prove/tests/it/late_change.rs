@@ -41,7 +41,7 @@ fn a_change_recorded_after_the_judgement_is_judged_too() {
         fallback_actors: Some(PlanActors::for_both_phases(actor)),
         ..UseRequest::default()
     };
-    let plan_id = lifecycle.use_action(request, &call).unwrap().plan.id;
+    let plan_id = lifecycle.use_action(request, &call).unwrap().plan.id();
     let draft = RuleDraft {
         name: "hands-off".parse().unwrap(),
         check: RuleCheck::Forbid(vec!["secret".into()]),

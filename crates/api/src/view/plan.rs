@@ -316,31 +316,31 @@ impl PlanView {
     ) -> Self {
         let plan = &row.plan;
         Self {
-            plan_id: plan.id,
-            goal: plan.goal.to_string(),
-            action: plan.action.as_ref().map(ToString::to_string),
+            plan_id: plan.id(),
+            goal: plan.goal().to_string(),
+            action: plan.action().map(ToString::to_string),
             arguments: plan
-                .arguments
+                .arguments()
                 .iter()
                 .map(|(name, value)| (name.clone(), value.into()))
                 .collect(),
             phase: plan.phase().as_str(),
-            state: plan.stage.state_name().as_str(),
+            state: plan.stage().state_name().as_str(),
             standing,
             prepared: plan.is_prepared(),
-            version: plan.version.0,
-            epoch: plan.epoch.0,
-            attempt: plan.attempt,
-            reversion_count: plan.reversions,
-            profile: plan.profile.as_str(),
-            profile_source: plan.profile_source.as_str(),
-            actors: (&plan.actors).into(),
-            limits: plan.limits,
+            version: plan.version().0,
+            epoch: plan.epoch().0,
+            attempt: plan.attempt(),
+            reversion_count: plan.reversions(),
+            profile: plan.profile().as_str(),
+            profile_source: plan.profile_source().as_str(),
+            actors: (plan.actors()).into(),
+            limits: plan.limits(),
             used: UsageView::new(&ledger.plan),
-            read_only: plan.read_only,
+            read_only: plan.read_only(),
             resources: view_resources(plan),
-            landed: plan.landed.clone(),
-            origin: plan.origin.into(),
+            landed: plan.landed().to_vec(),
+            origin: plan.origin().into(),
             needs_person: row.needs_person(),
             lease: row.lease.as_ref().map(|lease| LeaseView {
                 owner: lease.owner.clone(),
@@ -352,21 +352,23 @@ impl PlanView {
                 failed: verdict.failed.clone(),
                 at: verdict.at,
             }),
-            question: plan.stage.question().map(|question| QuestionView {
+            question: plan.stage().question().map(|question| QuestionView {
                 text: question.text.to_string(),
                 asked_at: question.asked_at,
                 deadline: question.deadline,
             }),
-            retry_at: plan.stage.queue_entry().and_then(|queued| queued.retry_at),
+            retry_at: plan
+                .stage()
+                .queue_entry()
+                .and_then(|queued| queued.retry_at),
             report: plan
-                .result
-                .as_ref()
+                .result()
                 .and_then(|result| Some(result.report.as_ref()?.to_string())),
             ignored: ignored_by_resource(plan),
             approved_by: plan
                 .valid_approval()
                 .map(|approval| approval.by.to_string()),
-            waivers: plan.waivers.iter().map(Into::into).collect(),
+            waivers: plan.waivers().iter().map(Into::into).collect(),
             timestamps: view_timestamps(plan, completions),
             changesets: changesets
                 .iter()
@@ -378,7 +380,7 @@ impl PlanView {
 }
 
 fn view_resources(plan: &plan::Plan) -> Vec<ResourceUseView> {
-    let resources = plan.resources.iter();
+    let resources = plan.resources().iter();
     resources
         .map(|resource| ResourceUseView {
             resource: resource.name.clone(),
@@ -392,7 +394,7 @@ fn view_resources(plan: &plan::Plan) -> Vec<ResourceUseView> {
 
 /// The ignored files that were found when the result was captured.
 fn ignored_by_resource(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
-    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let trees = plan.result().into_iter().flat_map(|result| &result.trees);
     let trees = trees.filter(|tree| !tree.ignored.is_empty());
     trees
         .map(|tree| (tree.resource.clone(), tree.ignored.clone()))
@@ -432,8 +434,8 @@ fn view_timestamps(
 ) -> TimestampsView {
     let last_done = |verb: Verb| completions.get(&verb).map(|done| done.at);
     TimestampsView {
-        created_at: plan.created_at,
-        updated_at: plan.updated_at,
+        created_at: plan.created_at(),
+        updated_at: plan.updated_at(),
         strategize_started_at: last_done(Verb::StartStrategize),
         strategize_completed_at: last_done(Verb::CompleteStrategize),
         execute_entered_at: last_done(Verb::ExecutePlan),
@@ -447,7 +449,7 @@ fn view_timestamps(
 }
 
 fn view_error(plan: &plan::Plan) -> Option<PlanErrorView> {
-    if let Some(failure) = plan.stage.failure() {
+    if let Some(failure) = plan.stage().failure() {
         return Some(PlanErrorView::Failure {
             category: failure.category,
             message: failure.message.to_string(),
@@ -455,7 +457,7 @@ fn view_error(plan: &plan::Plan) -> Option<PlanErrorView> {
             at: failure.at,
         });
     }
-    let PlanStage::Apply(ApplyState::Constrained(constraint)) = &plan.stage else {
+    let PlanStage::Apply(ApplyState::Constrained(constraint)) = plan.stage() else {
         return None;
     };
     Some(PlanErrorView::Constraint {

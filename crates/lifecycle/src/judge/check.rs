@@ -164,9 +164,9 @@ impl GateEvaluation<'_> {
         let check_name = format!("{reference:?} {}", self.subject_digest);
         let check_id = Digest::hash_bytes(check_name.as_bytes());
         let check_dir = loop {
-            let locked = sandboxes.checks().lock_check_dir(plan.id, check_id)?;
+            let locked = sandboxes.checks().lock_check_dir(plan.id(), check_id)?;
             // Read again after locking: another process may have finished the check.
-            if let Some(snapshot) = self.lifecycle.store.read_snapshot(plan.id)?
+            if let Some(snapshot) = self.lifecycle.store.read_snapshot(plan.id())?
                 && let Some(known_outcome) =
                     find_known_outcome(&snapshot.evidence, &reference, self.subject_digest)
             {
@@ -185,7 +185,7 @@ impl GateEvaluation<'_> {
                 sandboxes
                     .checks()
                     .make_check_checkout(&check_dir, sandbox_key, from, to)?;
-            let sandbox_setups = plan.policy.sandbox_setups.iter();
+            let sandbox_setups = plan.policy().sandbox_setups.iter();
             let mut sandbox_setups =
                 sandbox_setups.filter(|one| one.resource == sandbox_key.resource.name);
             let sandbox_setup = sandbox_setups.next();
@@ -257,7 +257,7 @@ impl GateEvaluation<'_> {
         // Best effort: only `log` shows this record.
         let _ = sandboxes
             .runs()
-            .save_check_run(plan.id, &environment.run_dir, &record);
+            .save_check_run(plan.id(), &environment.run_dir, &record);
         let verdict = RuleVerdict {
             rule: reference,
             outcome: outcome.clone(),
@@ -331,7 +331,7 @@ enum CheckRequest<'a> {
 
 /// The actor that answers a plan's `ask` rules. Without one, people do.
 fn find_judging_actor(plan: &Plan) -> Option<&ActorDefinition> {
-    let definition = plan.actor_definition(plan.actors.invariant.as_ref()?)?;
+    let definition = plan.actor_definition(plan.actors().invariant.as_ref()?)?;
     matches!(definition.kind, ActorKind::Command(_)).then_some(definition)
 }
 
@@ -433,7 +433,7 @@ impl CheckEnvironment<'_> {
             ..CommandLine::default()
         };
         let definition = ActorDefinition {
-            name: self.plan.actors.execution.clone(),
+            name: self.plan.actors().execution.clone(),
             kind: ActorKind::Command(Box::new(line)),
             description: None,
         };
@@ -472,13 +472,13 @@ impl CheckEnvironment<'_> {
 
     fn build_assignment(&self, sandboxes: &[AssignedSandbox]) -> Assignment {
         Assignment {
-            plan: self.plan.id,
+            plan: self.plan.id(),
             phase: Phase::Execute,
-            attempt: self.plan.attempt,
-            run_key: format!("{}-rule-{}", self.plan.id, self.rule.draft.name),
+            attempt: self.plan.attempt(),
+            run_key: format!("{}-rule-{}", self.plan.id(), self.rule.draft.name),
             goal: format!("Does rule {} hold?", self.rule.draft.name),
             description: None,
-            arguments: self.plan.arguments.clone(),
+            arguments: self.plan.arguments().clone(),
             read_only: true,
             sandboxes: sandboxes.to_vec(),
             rules: Vec::new(),

@@ -156,7 +156,7 @@ impl Gates<'_> {
                 outcome,
             });
         Ok(GateJudgement {
-            version: plan.version,
+            version: plan.version(),
             revisions: snapshot.rules.revisions.clone(),
             subject: evaluation.subject_digest,
             recorded: evaluation.recorded_digest.get().copied(),
@@ -175,13 +175,13 @@ impl Gates<'_> {
         call: &Call,
     ) -> Result<(), LifecycleError> {
         let judgement = GateJudgement {
-            version: plan.version,
+            version: plan.version(),
             subject: subject_digest,
             verdicts: verdict.into_iter().collect(),
             ..GateJudgement::default()
         };
         self.lifecycle
-            .submit_for_plan(plan.id, KeepEvidence { judgement, used }, call)
+            .submit_for_plan(plan.id(), KeepEvidence { judgement, used }, call)
             .map(drop)
     }
 }
@@ -238,7 +238,7 @@ impl GateEvaluation<'_> {
     fn find_ruling(&self, rule: &Rule) -> Option<RuleOutcome> {
         let plan = &self.snapshot.row.plan;
         let mut subject_digests = vec![self.subject_digest];
-        if plan.profile.approval_survives_merge()
+        if plan.profile().approval_survives_merge()
             && matches!(self.gate_subject, GateSubject::Merged(..))
         {
             subject_digests.push(
@@ -247,7 +247,7 @@ impl GateEvaluation<'_> {
                     .compute_digest(plan, self.gate),
             );
         }
-        let mut rulings = plan.rulings.iter().rev();
+        let mut rulings = plan.rulings().iter().rev();
         let ruling = rulings.find(|ruling| {
             ruling.rule == rule.reference() && subject_digests.contains(&ruling.subject)
         });

@@ -51,7 +51,7 @@ pub(super) struct PathChange {
 impl<'a> GateSubject<'a> {
     /// Replaces `StoredResult` with the plan's result.
     pub(super) fn resolve_result<'p: 'a>(&self, plan: &'p Plan) -> GateSubject<'a> {
-        match (self, &plan.result) {
+        match (self, plan.result()) {
             (Self::StoredResult, Some(result)) => GateSubject::Result(result),
             (Self::StoredResult, None) | (Self::Plan, _) => GateSubject::Plan,
             (Self::Result(result), _) => GateSubject::Result(result),
@@ -86,7 +86,7 @@ impl<'a> GateSubject<'a> {
         } else {
             gate.as_str()
         };
-        digest_json(json!(["plan", plan.id, topic, entries, report]))
+        digest_json(json!(["plan", plan.id(), topic, entries, report]))
     }
 
     /// The changes per resource. Empty if the subject has no trees.
@@ -127,7 +127,7 @@ impl Gates<'_> {
             for step in moves {
                 let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
                 let sandbox_key = SandboxKey {
-                    plan_id: plan.id,
+                    plan_id: plan.id(),
                     resource: &location,
                 };
                 trees.push(
@@ -153,7 +153,7 @@ impl GateEvaluation<'_> {
         for step in self.gate_subject.tree_changes() {
             let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             visited.push(visit(
@@ -168,7 +168,7 @@ impl GateEvaluation<'_> {
     /// Reads all changes: from the trees or, for a plan without resources, from its changesets.
     pub(super) fn read_changes(&self) -> Result<PathChangeList, LifecycleError> {
         let plan = &self.snapshot.row.plan;
-        if plan.resources.is_empty() {
+        if plan.resources().is_empty() {
             return self.read_recorded_changes();
         }
         if self.gate_subject.tree_changes().is_empty() {
@@ -199,7 +199,7 @@ impl GateEvaluation<'_> {
         let changesets = self
             .lifecycle
             .store
-            .list_changesets(self.snapshot.row.plan.id)?;
+            .list_changesets(self.snapshot.row.plan.id())?;
         let open = changesets.iter().filter(|(one, _)| one.seal.is_none());
         let open = open.flat_map(|(one, entries)| entries.iter().map(|entry| (one.id, entry)));
         let _already_set = self.recorded_digest.set(digest_open_entries(open));

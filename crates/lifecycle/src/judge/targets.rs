@@ -28,7 +28,7 @@ impl Gates<'_> {
         if self.lifecycle.local_host.is_none() {
             return Ok(targets);
         }
-        for resource in &plan.resources {
+        for resource in plan.resources() {
             let target = self
                 .lifecycle
                 .locate_resource(resource)

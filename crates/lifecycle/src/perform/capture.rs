@@ -37,7 +37,7 @@ impl PlanSandboxes<'_> {
         let plan = self.lifecycle.get_plan(plan_id)?.plan;
         // If the caller may not submit a result, the decision refuses it.
         let is_executing = plan.phase() == Phase::Execute && plan.is_held_by(epoch);
-        if !is_executing || plan.resources.is_empty() {
+        if !is_executing || plan.resources().is_empty() {
             return Ok(uncaptured());
         }
         self.capture_sandboxes(&plan, epoch, result, exceptions)
@@ -54,9 +54,9 @@ impl PlanSandboxes<'_> {
         let mut trees = Vec::new();
         let mut captured = Vec::new();
         let locations = self.lifecycle.locate_resources(plan)?;
-        for (location, resource) in locations.iter().zip(&plan.resources) {
+        for (location, resource) in locations.iter().zip(plan.resources()) {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: location,
             };
             let base = parse_object_id(plan.base_commit(&location.name).unwrap_or_default())?;

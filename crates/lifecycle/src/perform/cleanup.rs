@@ -43,10 +43,10 @@ impl PlanSandboxes<'_> {
     pub fn clean_sandboxes(&self, plan: &Plan) -> Result<CleanupReport, LifecycleError> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut report = CleanupReport::default();
-        let landed = matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+        let landed = matches!(plan.stage(), PlanStage::Apply(ApplyState::Applied(_)));
         for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let newest = match result_tree(plan, &location.name) {
@@ -69,18 +69,18 @@ impl PlanSandboxes<'_> {
         }
         let locations = self.lifecycle.locate_resources(plan)?;
         let release_pins = || {
-            for location in locations.iter().filter(|_| plan.stage.is_final()) {
+            for location in locations.iter().filter(|_| plan.stage().is_final()) {
                 let sandbox_key = SandboxKey {
-                    plan_id: plan.id,
+                    plan_id: plan.id(),
                     resource: location,
                 };
                 sandboxes
                     .landings()
-                    .release_pins(&sandbox_key, plan.epoch)?;
+                    .release_pins(&sandbox_key, plan.epoch())?;
             }
             Ok(())
         };
-        report.is_removed = sandboxes.rescue().remove_plan(plan.id, release_pins)?;
+        report.is_removed = sandboxes.rescue().remove_plan(plan.id(), release_pins)?;
         Ok(report)
     }
 
@@ -94,12 +94,12 @@ impl PlanSandboxes<'_> {
         let mut restored = Vec::new();
         for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             if let Some(sandbox) = sandboxes
                 .rescue()
-                .restore_from_rescue(&sandbox_key, plan.epoch)?
+                .restore_from_rescue(&sandbox_key, plan.epoch())?
             {
                 restored.push(EnteredSandbox {
                     resource: location.name.clone(),
@@ -117,7 +117,7 @@ impl PlanSandboxes<'_> {
         let mut found = Vec::new();
         for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let rescued = sandboxes.rescue().list_rescued_agent_refs(&sandbox_key)?;
@@ -136,7 +136,7 @@ impl PlanSandboxes<'_> {
         let mut found = Vec::new();
         for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             found.extend(
@@ -155,7 +155,7 @@ impl PlanSandboxes<'_> {
     /// Sandboxes of a held plan are left as they are.
     pub fn open_sandboxes(&self, plan_id: PlanId) -> Result<Vec<OpenSandbox>, LifecycleError> {
         let plan = self.lifecycle.get_plan(plan_id)?.plan;
-        let is_held = plan.stage.holder().is_some();
+        let is_held = plan.stage().holder().is_some();
         self.open_each_sandbox(&plan, |sandbox_key| match is_held {
             true => Ok(Some(SandboxOpening::InUse)),
             false => Ok(self
@@ -183,7 +183,7 @@ impl PlanSandboxes<'_> {
         let mut found = Vec::new();
         for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let Some(sandbox) = sandboxes.current_sandbox(&sandbox_key)? else {

@@ -33,18 +33,18 @@ impl PlanSandboxes<'_> {
                 ..PlanFilter::default()
             };
             for row in self.lifecycle.store.list_plans(&filter, None, MAX_PLANS)? {
-                let is_abandoned = match row.plan.stage.holder() {
+                let is_abandoned = match row.plan.stage().holder() {
                     Some(_) => self.is_recoverable_here(&row, now)?,
                     None => true,
                 };
                 if row.plan.is_prepared() && row.plan.has_targets() && is_abandoned {
-                    found.push(CrashRemnant::UnfinishedLanding(row.plan.id));
+                    found.push(CrashRemnant::UnfinishedLanding(row.plan.id()));
                 }
             }
         }
         for plan_id in self.plans_with_sandboxes()? {
             let has_landed =
-                |plan: &Plan| matches!(plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+                |plan: &Plan| matches!(plan.stage(), PlanStage::Apply(ApplyState::Applied(_)));
             let row = self.lifecycle.store.read_plan(plan_id)?;
             if row.is_some_and(|row| has_landed(&row.plan)) {
                 found.push(CrashRemnant::LeftoverSandboxes(plan_id));
@@ -71,7 +71,7 @@ impl PlanSandboxes<'_> {
         match remnant {
             CrashRemnant::UnfinishedLanding(plan_id) => {
                 let row = self.lifecycle.get_plan(*plan_id)?;
-                if row.plan.stage.holder().is_some() {
+                if row.plan.stage().holder().is_some() {
                     self.lifecycle
                         .leases()
                         .reclaim_from_dead_holder(*plan_id, call)?;

@@ -43,10 +43,10 @@ impl PlanSandboxes<'_> {
     ) -> Result<Claim, LifecycleError> {
         let plan = claim.plan();
         let epoch = claim.epoch();
-        if plan.resources.is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
+        if plan.resources().is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
             return Ok(claim);
         }
-        let entered = self.lifecycle.keep_lease_while(plan.id, epoch, call, || {
+        let entered = self.lifecycle.keep_lease_while(plan.id(), epoch, call, || {
             self.enter_sandboxes(plan, epoch, &call.follow_up())
         });
         match entered {
@@ -60,14 +60,14 @@ impl PlanSandboxes<'_> {
                 // Also refuses if another holder has taken over the plan in the meantime.
                 self.lifecycle
                     .leases()
-                    .release_lease(plan.id, epoch, &call.follow_up())?;
+                    .release_lease(plan.id(), epoch, &call.follow_up())?;
                 Err(LifecycleError::Stopped)
             }
             Err(error) => {
                 let category = categorize_failure(&error);
                 // If this fails too, the lease expires and the plan is reclaimed.
                 let _ = self.lifecycle.fail_work(
-                    plan.id,
+                    plan.id(),
                     epoch,
                     category,
                     &error.to_string(),
@@ -95,7 +95,7 @@ impl PlanSandboxes<'_> {
         let Some(local_host) = &self.lifecycle.local_host else {
             return Ok(());
         };
-        for resource in &plan.resources {
+        for resource in plan.resources() {
             match self.lifecycle.locate_resource(resource) {
                 Ok(location) => local_host.sandboxes.check_location(&location)?,
                 Err(LifecycleError::WaitingForHost { .. }) => {}
@@ -108,7 +108,7 @@ impl PlanSandboxes<'_> {
     /// Like [`Self::check_resources_reachable`], by plan id. A missing plan passes.
     pub(crate) fn check_plan_reachable(&self, plan_id: plan::PlanId) -> Result<(), LifecycleError> {
         match self.lifecycle.store.read_plan(plan_id)? {
-            Some(row) if !row.plan.resources.is_empty() => {
+            Some(row) if !row.plan.resources().is_empty() => {
                 self.check_resources_reachable(&row.plan)
             }
             Some(_) | None => Ok(()),
@@ -125,7 +125,7 @@ impl PlanSandboxes<'_> {
         let mut bases = Vec::new();
         for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let OccupiedSandbox { sandbox, lock } =
@@ -140,12 +140,12 @@ impl PlanSandboxes<'_> {
             });
             locks.push(lock);
         }
-        if plan.bases == bases && plan.sandbox_preparation.is_default() {
+        if plan.bases() == bases && plan.sandbox_preparation().is_default() {
             return Ok((plan.clone(), sandboxes, locks));
         }
         let done = self
             .lifecycle
-            .submit_for_plan(plan.id, RecordBases { epoch, bases }, call)?;
+            .submit_for_plan(plan.id(), RecordBases { epoch, bases }, call)?;
         Ok((done.plan, sandboxes, locks))
     }
 
@@ -161,7 +161,7 @@ impl PlanSandboxes<'_> {
             Some(commit) => parse_object_id(commit)?,
             None => sandboxes.read_tip(sandbox_key.resource)?,
         };
-        let start = match plan.sandbox_preparation.start {
+        let start = match plan.sandbox_preparation().start {
             SandboxStartPoint::Continue => sandbox::SandboxEntryMode::Continue,
             SandboxStartPoint::Base => sandbox::SandboxEntryMode::ResetToBase,
             SandboxStartPoint::Afresh => sandbox::SandboxEntryMode::NewDirectory,
@@ -174,7 +174,7 @@ impl PlanSandboxes<'_> {
         }
         let OccupiedSandbox { mut sandbox, lock } =
             sandboxes.enter_sandbox(sandbox_key, epoch, &base, start)?;
-        let mut sandbox_setups = plan.policy.sandbox_setups.iter();
+        let mut sandbox_setups = plan.policy().sandbox_setups.iter();
         let sandbox_setup = sandbox_setups.find(|one| one.resource == sandbox_key.resource.name);
         let is_new = sandbox.creator_epoch == epoch;
         let mut has_ignored = !is_new;
@@ -193,7 +193,7 @@ impl PlanSandboxes<'_> {
         if let Some(command) = setup_command.filter(|_| !sandbox.is_set_up()) {
             self.lifecycle
                 .report_progress(plan, EngineProgress::SettingUpSandbox(command));
-            let is_wanted = self.make_wanted_check(plan.id, epoch, call);
+            let is_wanted = self.make_wanted_check(plan.id(), epoch, call);
             sandboxes.run_set_up(sandbox_key, &sandbox, command, SETUP_TIMEOUT, &is_wanted)?;
         }
         // Ignored files that exist before the agent starts are not part of its work.
@@ -209,12 +209,12 @@ impl PlanSandboxes<'_> {
                 .capture()
                 .protect_ignored_files(sandbox_key, &sandbox, condition)?;
         }
-        if plan.sandbox_preparation.catch_up {
+        if plan.sandbox_preparation().catch_up {
             let tip = sandboxes.read_tip(sandbox_key.resource)?;
             sandbox = sandboxes.merge_target_into_sandbox(sandbox_key, epoch, &tip)?;
         }
-        if !plan.sandbox_preparation.dropped.is_empty() {
-            sandboxes.revert_paths(sandbox_key, epoch, &plan.sandbox_preparation.dropped)?;
+        if !plan.sandbox_preparation().dropped.is_empty() {
+            sandboxes.revert_paths(sandbox_key, epoch, &plan.sandbox_preparation().dropped)?;
         }
         Ok(OccupiedSandbox { sandbox, lock })
     }
@@ -312,7 +312,7 @@ pub(crate) fn parse_object_id(text: &str) -> Result<ObjectId, LifecycleError> {
 
 /// The tree of a resource in the plan's result.
 pub(super) fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str> {
-    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let trees = plan.result().into_iter().flat_map(|result| &result.trees);
     trees
         .filter(|tree| tree.resource == resource)
         .map(|tree| tree.tree.as_str())

@@ -33,12 +33,12 @@ impl PlanSandboxes<'_> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         self.view_each_resource(plan_id, |plan, sandbox_key| {
             let name = &sandbox_key.resource.name;
-            if let Some(step) = plan.landed.iter().find(|step| step.resource == *name) {
+            if let Some(step) = plan.landed().iter().find(|step| step.resource == *name) {
                 return Ok(Some(
                     sandboxes.diff_landed_commit(sandbox_key, &parse_object_id(&step.new)?)?,
                 ));
             }
-            let mut trees = plan.result.iter().flat_map(|result| &result.trees);
+            let mut trees = plan.result().into_iter().flat_map(|result| &result.trees);
             match trees.find(|tree| tree.resource == *name) {
                 Some(tree) if !is_executing_again(plan) => {
                     let (base, tree) = (parse_object_id(&tree.base)?, parse_object_id(&tree.tree)?);
@@ -58,11 +58,11 @@ impl PlanSandboxes<'_> {
         let mut changes = Vec::new();
         for location in self.lifecycle.locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let compared = compare(&plan, &sandbox_key)?;
-            let trees = plan.result.iter().flat_map(|result| &result.trees);
+            let trees = plan.result().into_iter().flat_map(|result| &result.trees);
             let mut submitted_trees = trees.filter(|tree| tree.resource == location.name);
             changes.extend(compared.map(|comparison| {
                 ResourceChanges {
@@ -83,7 +83,7 @@ impl PlanSandboxes<'_> {
 
 /// Is the plan executing again after it submitted a result?
 fn is_executing_again(plan: &Plan) -> bool {
-    match &plan.stage {
+    match plan.stage() {
         PlanStage::Execute(work) => match work {
             WorkState::Queued(_)
             | WorkState::Processing(_)

@@ -13,14 +13,14 @@ use crate::{Claim, Lifecycle, LifecycleError};
 impl Lifecycle {
     pub(super) fn build_assignment(&self, claim: &Claim) -> Result<Assignment, LifecycleError> {
         let plan = claim.plan();
-        let history = self.read_history(plan.id)?;
+        let history = self.read_history(plan.id())?;
         let targets = self.gates().read_targets(plan, Gate::Execute)?;
         let rules = self
             .rules()
             .rules_for_plan(plan)?
             .with_plan_rules(plan, &targets);
         let history_notes = HistoryNotes::from_events(&history, plan);
-        let action = plan.action.as_ref();
+        let action = plan.action();
         let action = action.map(|name| self.get_action(name)).transpose()?;
         let sandboxes = claim.sandboxes().iter().map(|sandbox| AssignedSandbox {
             resource: sandbox.resource.clone(),
@@ -35,19 +35,19 @@ impl Lifecycle {
                 advisory: rule.draft.advisory,
             });
         Ok(Assignment {
-            plan: plan.id,
+            plan: plan.id(),
             phase: claim.phase(),
-            attempt: plan.attempt,
+            attempt: plan.attempt(),
             run_key: format!(
                 "{}-{}-{}",
-                plan.id,
+                plan.id(),
                 claim.phase(),
                 plan.entry_number(claim.phase())
             ),
-            goal: plan.goal.to_string(),
+            goal: plan.goal().to_string(),
             description: action.and_then(|action| action.definition.long_description),
-            arguments: plan.arguments.clone(),
-            read_only: plan.read_only,
+            arguments: plan.arguments().clone(),
+            read_only: plan.read_only(),
             sandboxes: sandboxes.collect(),
             rules: rules.collect(),
             strategy: collect_decisions(&history),
@@ -59,10 +59,10 @@ impl Lifecycle {
             findings: history_notes.findings,
             limits: AssignmentLimits {
                 seconds: plan
-                    .limits
+                    .limits()
                     .timeout
                     .map(|span| span.as_seconds().unsigned_abs()),
-                attempts: plan.limits.attempts,
+                attempts: plan.limits().attempts,
             },
             earlier: self.find_earlier_session(plan, claim.phase())?,
         })
@@ -71,12 +71,12 @@ impl Lifecycle {
     /// Paths in the plan's sandboxes that a merge left in conflict.
     fn list_conflicts(&self, plan: &Plan) -> Result<Vec<String>, LifecycleError> {
         let mut paths = Vec::new();
-        if plan.resources.is_empty() {
+        if plan.resources().is_empty() {
             return Ok(paths);
         }
         for location in self.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let conflicted = self
@@ -99,7 +99,7 @@ impl Lifecycle {
             return Ok(None);
         };
         let actor = plan.actor_for_phase(phase);
-        let runs = local_host.sandboxes.runs().list_runs(plan.id)?;
+        let runs = local_host.sandboxes.runs().list_runs(plan.id())?;
         let records: Vec<(Epoch, &RunRecord)> = runs
             .iter()
             .filter_map(|run| Some((run.epoch, run.record.as_ref()?)))
@@ -116,7 +116,7 @@ impl Lifecycle {
         let lost_runs = runs
             .iter()
             .filter(|run| {
-                run.record.is_none() && run.epoch > session_epoch && run.epoch < plan.epoch
+                run.record.is_none() && run.epoch > session_epoch && run.epoch < plan.epoch()
             })
             .map(|run| run.epoch)
             .collect();

@@ -23,7 +23,7 @@ impl PlanDriver<'_> {
         actor: &Arc<dyn Actor>,
         call: &Call,
     ) -> Result<Option<DriveOutcome>, LifecycleError> {
-        let needs_actor = phase == Phase::Execute || plan.strategy_wanted || actor.strategizes();
+        let needs_actor = phase == Phase::Execute || plan.strategy_wanted() || actor.strategizes();
         if !needs_actor {
             return self.skip_strategize(plan, call);
         }
@@ -68,7 +68,7 @@ impl PlanDriver<'_> {
         actor: &dyn Actor,
         call: &Call,
     ) -> Result<Option<(Claim, BudgetGrant)>, LifecycleError> {
-        if !plan.resources.is_empty() {
+        if !plan.resources().is_empty() {
             return Ok(None);
         }
         let metering = actor.metering();
@@ -92,13 +92,13 @@ impl PlanDriver<'_> {
     ) -> Result<Option<DriveOutcome>, LifecycleError> {
         let (lifecycle, owner, lease) = (self.lifecycle, self.owner, self.lease);
         let claim = match phase {
-            Phase::Strategize => lifecycle.start_strategize(plan.id, owner, lease, call)?,
+            Phase::Strategize => lifecycle.start_strategize(plan.id(), owner, lease, call)?,
             Phase::Execute | Phase::Apply => {
-                lifecycle.start_execute(plan.id, owner, lease, call)?
+                lifecycle.start_execute(plan.id(), owner, lease, call)?
             }
         };
         let reserved = lifecycle.budgets().reserve_budget(
-            plan.id,
+            plan.id(),
             claim.epoch(),
             actor.metering(),
             &claim.call(),

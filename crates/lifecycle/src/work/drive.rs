@@ -126,7 +126,7 @@ impl PlanDriver<'_> {
         step: EngineStep,
         call: &Call,
     ) -> Result<Option<DriveOutcome>, LifecycleError> {
-        let (lifecycle, plan_id) = (self.lifecycle, plan.id);
+        let (lifecycle, plan_id) = (self.lifecycle, plan.id());
         match step {
             EngineStep::Idle(reason) => return Ok(Some(DriveOutcome::Idle(reason))),
             // The engine sends it back in its own name, even for a person: these are counted.
@@ -167,11 +167,12 @@ impl PlanDriver<'_> {
         match remedy {
             ResultRemedy::Fix => {
                 self.lifecycle
-                    .revise_plan(plan.id, &findings, Vec::new(), &call)?
+                    .revise_plan(plan.id(), &findings, Vec::new(), &call)?
             }
-            ResultRemedy::Revert => self
-                .lifecycle
-                .revert_to_strategize(plan.id, &findings, &call)?,
+            ResultRemedy::Revert => {
+                self.lifecycle
+                    .revert_to_strategize(plan.id(), &findings, &call)?
+            }
         };
         Ok(())
     }

@@ -343,7 +343,7 @@ impl WorkFilter {
     fn accepts_plan(&self, plan: &Plan) -> bool {
         let is_in_project = |project: &QualifiedName| plan.projects().contains(project);
         let has_actor = |actor: &QualifiedName| {
-            [&plan.actors.strategy, &plan.actors.execution].contains(&actor)
+            [&plan.actors().strategy, &plan.actors().execution].contains(&actor)
         };
         self.project.as_ref().is_none_or(is_in_project) && self.actor.as_ref().is_none_or(has_actor)
     }
@@ -388,7 +388,7 @@ mod tests {
             ..UseRequest::default()
         };
         let ada = Call::by(Caller::Person("ada".to_owned()));
-        lifecycle.use_action(request, &ada).unwrap().plan.id
+        lifecycle.use_action(request, &ada).unwrap().plan.id()
     }
 
     /// Queues many plans of one project and one of another, and checks on which scan the latter is picked.

@@ -76,7 +76,7 @@ impl PlanDriver<'_> {
     }
 
     fn settle_usage(&self, claim: &Claim, used: BudgetAmount) -> Result<(), LifecycleError> {
-        let (plan_id, epoch) = (claim.plan().id, claim.epoch());
+        let (plan_id, epoch) = (claim.plan().id(), claim.epoch());
         self.lifecycle
             .budgets()
             .settle_usage(plan_id, epoch, used, &claim.call())
@@ -85,7 +85,7 @@ impl PlanDriver<'_> {
     /// Corrects the charges for lost runs whose usage this report includes. Called before the run itself is settled:
     /// if the process dies in between, the run forfeits its whole reservation, so no usage goes uncharged.
     fn settle_lost_runs(&self, claim: &Claim, report: &Report) -> Result<(), LifecycleError> {
-        let (plan_id, call) = (claim.plan().id, claim.call());
+        let (plan_id, call) = (claim.plan().id(), claim.call());
         let mut lost_epochs = report.includes_usage_of.iter();
         lost_epochs.try_for_each(|epoch| {
             self.lifecycle
@@ -139,10 +139,10 @@ impl PlanDriver<'_> {
             run_dir = local_host
                 .sandboxes
                 .runs()
-                .create_run_dir(plan.id, claim.epoch())?;
+                .create_run_dir(plan.id(), claim.epoch())?;
             for location in self.lifecycle.locate_resources(plan)? {
                 let sandbox_key = SandboxKey {
-                    plan_id: plan.id,
+                    plan_id: plan.id(),
                     resource: &location,
                 };
                 readable.extend(
@@ -172,8 +172,8 @@ impl PlanDriver<'_> {
             run_dir: run_dir.clone(),
             readable_paths: readable,
             lock_files: locks,
-            time_limit: plan.limits.timeout.map(plan::Span::as_duration),
-            strategy_wanted: plan.strategy_wanted,
+            time_limit: plan.limits().timeout.map(plan::Span::as_duration),
+            strategy_wanted: plan.strategy_wanted(),
             stop: stop.clone(),
             on_progress: &progress,
         };
@@ -204,7 +204,7 @@ impl PlanDriver<'_> {
         };
         let elapsed_micros = i64::try_from(began.elapsed().as_micros()).unwrap_or(i64::MAX);
         // Without the store's clock, estimate from the last update of the plan.
-        let estimated = |_| plan.updated_at.saturating_add(Span(elapsed_micros));
+        let estimated = |_| plan.updated_at().saturating_add(Span(elapsed_micros));
         let ended = self.lifecycle.store.now().unwrap_or_else(estimated);
         let record = RunRecord {
             actor: actor.clone(),
@@ -304,7 +304,7 @@ impl Claim {
         report: &Report,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        let (lifecycle, plan_id, epoch) = (&self.lifecycle, self.plan().id, self.epoch());
+        let (lifecycle, plan_id, epoch) = (&self.lifecycle, self.plan().id(), self.epoch());
         let phase = self.phase();
         if report.outcome != ReportOutcome::Done {
             self.record_ignored_files();
@@ -362,7 +362,7 @@ impl Claim {
         };
         for location in &locations {
             let sandbox_key = SandboxKey {
-                plan_id: self.plan().id,
+                plan_id: self.plan().id(),
                 resource: location,
             };
             let _ = local_host

@@ -323,17 +323,17 @@ impl Worker {
             .list_plans(&held_filter, None, MAX_HELD_PLANS)?;
         watch.retain_plans(&rows);
         for row in &rows {
-            let Some(holder) = row.plan.stage.holder() else {
+            let Some(holder) = row.plan.stage().holder() else {
                 continue;
             };
             let takeover = if holder.owner == self.owner {
                 // Our own lease, but no thread works on it: its report could not be stored.
-                if active_plans.contains(&row.plan.id) {
+                if active_plans.contains(&row.plan.id()) {
                     continue;
                 }
                 self.lifecycle
                     .leases()
-                    .reclaim_own_lease(row.plan.id, holder.epoch, &call)
+                    .reclaim_own_lease(row.plan.id(), holder.epoch, &call)
             } else {
                 match self.lifecycle.leases().holder_liveness(row)? {
                     Some(HolderLiveness::Running | HolderLiveness::Ended) => self
@@ -357,7 +357,7 @@ impl Worker {
 
     /// Reports a reclaimed plan that has no attempts left. No drive will report it.
     fn report_if_halted(&self, plan: &Plan) {
-        if plan.stage.failure().is_some() {
+        if plan.stage().failure().is_some() {
             (self.on_progress)(plan, &DriveProgress::Idle);
         }
     }

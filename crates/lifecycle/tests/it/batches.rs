@@ -55,7 +55,7 @@ fn expect_claimed(next_phase: NextPhase) -> Claim {
     match next_phase {
         NextPhase::Claimed(claim) => *claim,
         NextPhase::Waits(done) | NextPhase::Landed(done) => {
-            panic!("not claimed: {}", done.plan.stage)
+            panic!("not claimed: {}", done.plan.stage())
         }
     }
 }
@@ -63,9 +63,9 @@ fn expect_claimed(next_phase: NextPhase) -> Claim {
 #[track_caller]
 fn expect_landed(next_phase: NextPhase) -> PlanId {
     match next_phase {
-        NextPhase::Landed(done) => done.plan.id,
-        NextPhase::Waits(done) => panic!("not landed: {}", done.plan.stage),
-        NextPhase::Claimed(claim) => panic!("not landed: {}", claim.plan().stage),
+        NextPhase::Landed(done) => done.plan.id(),
+        NextPhase::Waits(done) => panic!("not landed: {}", done.plan.stage()),
+        NextPhase::Claimed(claim) => panic!("not landed: {}", claim.plan().stage()),
     }
 }
 
@@ -102,7 +102,11 @@ fn run_whole_plan(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
 
 fn run_whole_plan_in_steps(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
     let ada = call_as_ada();
-    let plan_id = lifecycle.use_action(make_request(), &ada).unwrap().plan.id;
+    let plan_id = lifecycle
+        .use_action(make_request(), &ada)
+        .unwrap()
+        .plan
+        .id();
     let claim = lifecycle
         .start_strategize(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
@@ -166,7 +170,7 @@ fn a_closed_gate_keeps_the_submitted_result() {
             .unwrap()
         {
             NextPhase::Waits(done) => {
-                assert_eq!(done.plan.stage.to_string(), "strategize/complete");
+                assert_eq!(done.plan.stage().to_string(), "strategize/complete");
             }
             NextPhase::Claimed(_) | NextPhase::Landed(_) => panic!("the plan continued"),
         }
@@ -184,7 +188,7 @@ fn a_worker_stops_where_the_profile_requires_a_person() {
             .use_action(manual, &call_as_ada())
             .unwrap()
             .plan
-            .id;
+            .id();
         lifecycle
             .start_strategize(plan_id, "ada", TEST_LEASE, &call_as_ada())
             .unwrap()
@@ -210,7 +214,7 @@ fn a_former_holder_is_fenced() {
         let claim = lifecycle
             .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
-        let plan_id = claim.plan().id;
+        let plan_id = claim.plan().id();
         lifecycle
             .leases()
             .release_lease(plan_id, claim.epoch(), &call_as_ada())
@@ -225,6 +229,6 @@ fn a_former_holder_is_fenced() {
             Ok(_) => panic!("the plan continued"),
         }
         assert_eq!(lifecycle.get_plan(plan_id).unwrap(), before);
-        assert_eq!(other.epoch(), before.plan.epoch);
+        assert_eq!(other.epoch(), before.plan.epoch());
     });
 }

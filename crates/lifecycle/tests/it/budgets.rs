@@ -98,7 +98,7 @@ fn create_plan(lifecycle: &Lifecycle, limits: PlanLimits) -> PlanId {
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id
+        .id()
 }
 
 fn limit_cents(cents: u64) -> PlanLimits {
@@ -122,12 +122,17 @@ fn drain_worker(lifecycle: &Lifecycle, spender: &SpendingActor, concurrency: usi
 }
 
 fn read_stage(lifecycle: &Lifecycle, plan_id: PlanId) -> String {
-    lifecycle.get_plan(plan_id).unwrap().plan.stage.to_string()
+    lifecycle
+        .get_plan(plan_id)
+        .unwrap()
+        .plan
+        .stage()
+        .to_string()
 }
 
 fn is_out_of_budget(lifecycle: &Lifecycle, plan_id: PlanId) -> bool {
     let plan = lifecycle.get_plan(plan_id).unwrap().plan;
-    let failure = plan.stage.failure();
+    let failure = plan.stage().failure();
     failure.is_some_and(|failure| failure.category == FailureCategory::Budget)
 }
 
@@ -150,7 +155,7 @@ fn an_exhausted_limit_stops_the_plan_until_it_is_raised() {
         .get_plan(plan_id)
         .unwrap()
         .plan
-        .stage
+        .stage()
         .failure()
         .unwrap()
         .message
@@ -398,7 +403,7 @@ fn a_cancelled_run_is_charged_what_it_used() {
         .actor("bot", SpendingActor::spending(1000, CENT))
         .on_progress(move |plan, progress| {
             if let DriveProgress::ActorProgress(RunProgress::UsageChanged(_)) = progress {
-                let _ = other.cancel_plan(plan.id, None, &call_as_ada());
+                let _ = other.cancel_plan(plan.id(), None, &call_as_ada());
             }
         });
     worker.drain(&Stop::default()).unwrap();

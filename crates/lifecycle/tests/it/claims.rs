@@ -32,7 +32,7 @@ fn create_plan(lifecycle: &Lifecycle) -> PlanId {
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id
+        .id()
 }
 
 fn claim_next(lifecycle: &Lifecycle, phase: Phase) -> Option<Claim> {
@@ -47,7 +47,7 @@ fn the_longest_waiting_plan_is_claimed_first_and_each_once() {
     let (one, two) = (create_plan(&lifecycle), create_plan(&lifecycle));
     let claims: Vec<Claim> =
         std::iter::from_fn(|| claim_next(&lifecycle, Phase::Strategize)).collect();
-    let plans: Vec<PlanId> = claims.iter().map(|claim| claim.plan().id).collect();
+    let plans: Vec<PlanId> = claims.iter().map(|claim| claim.plan().id()).collect();
     assert_eq!(plans, [one, two]);
     assert!(
         claims
@@ -68,7 +68,10 @@ fn a_plan_blocked_by_a_rule_is_skipped() {
         .add_rule(RuleScope::Plan(blocked), rule, &call_as_ada())
         .unwrap();
     assert_eq!(
-        claim_next(&lifecycle, Phase::Strategize).unwrap().plan().id,
+        claim_next(&lifecycle, Phase::Strategize)
+            .unwrap()
+            .plan()
+            .id(),
         free
     );
 }
@@ -84,17 +87,17 @@ fn every_way_to_end_a_claim_ends_it() {
                     .fail(FailureCategory::Actor, "no")
                     .unwrap()
                     .plan
-                    .stage
+                    .stage()
                     .to_string()
             },
             "strategize/errored",
         ),
         (
-            |claim| claim.ask("which?", None).unwrap().plan.stage.to_string(),
+            |claim| claim.ask("which?", None).unwrap().plan.stage().to_string(),
             "strategize/awaiting_input",
         ),
         (
-            |claim| claim.release().unwrap().plan.stage.to_string(),
+            |claim| claim.release().unwrap().plan.stage().to_string(),
             "strategize/queued",
         ),
         (
@@ -103,7 +106,7 @@ fn every_way_to_end_a_claim_ends_it() {
                     .complete_strategize(Vec::new())
                     .unwrap()
                     .plan
-                    .stage
+                    .stage()
                     .to_string()
             },
             "strategize/complete",
@@ -150,7 +153,7 @@ fn a_renewed_claim_outlives_its_first_lease() {
         .leases()
         .reclaim_expired_leases(10, &call_as_ada())
         .unwrap();
-    assert_eq!(reclaimed[0].id, plan_id);
+    assert_eq!(reclaimed[0].id(), plan_id);
     assert!(matches!(
         claim.complete_strategize(Vec::new()),
         Err(LifecycleError::Refused(Refusal::Fenced { .. }))
@@ -170,15 +173,17 @@ fn any_past_version_can_be_rebuilt() {
         .plan_at_version(plan_id, PlanVersion(1))
         .unwrap()
         .unwrap();
-    assert_eq!(first.stage.to_string(), "strategize/queued");
+    assert_eq!(first.stage().to_string(), "strategize/queued");
     assert_eq!(
-        lifecycle.plan_at_version(plan_id, current.version).unwrap(),
+        lifecycle
+            .plan_at_version(plan_id, current.version())
+            .unwrap(),
         Some(current.clone())
     );
     let future = lifecycle
-        .plan_at_version(plan_id, current.version.next())
+        .plan_at_version(plan_id, current.version().next())
         .unwrap();
-    assert!(future.is_none_or(|plan| plan.version <= current.version));
+    assert!(future.is_none_or(|plan| plan.version() <= current.version()));
     let root = &lifecycle.read_decisions(plan_id).unwrap()[0];
     assert_eq!(root.choice.as_str(), "Look around");
 }
@@ -186,7 +191,7 @@ fn any_past_version_can_be_rebuilt() {
 #[test]
 fn a_memory_store_has_nothing_to_migrate_or_copy() {
     let store = MemoryStore::new();
-    assert_eq!(store.migrate_schema().unwrap(), (3, 3));
+    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
     assert!(store.write_backup("copy.db".as_ref()).is_err());
     assert_eq!(store.read_info().unwrap().kind, "memory");
 }
@@ -218,7 +223,7 @@ fn a_report_ends_a_claim() {
             .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         let done = claim.complete(&report).unwrap();
-        assert_eq!(done.plan.stage.to_string(), stage);
+        assert_eq!(done.plan.stage().to_string(), stage);
         assert_eq!(lifecycle.get_plan(plan_id).unwrap().plan, done.plan);
     }
 
@@ -271,8 +276,8 @@ fn a_report_in_apply_is_refused() {
     let done = claim_phase(Phase::Execute)
         .complete(&Report::done("Went"))
         .unwrap();
-    let result = done.plan.result.unwrap();
-    assert_eq!(result.report.unwrap().as_str(), "Went");
+    let result = done.plan.result().unwrap();
+    assert_eq!(result.report.as_ref().unwrap().as_str(), "Went");
     lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
     let landing = claim_phase(Phase::Apply);
     let epoch = landing.epoch();

@@ -33,7 +33,7 @@ fn create_plan(lifecycle: &Lifecycle) -> PlanId {
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id
+        .id()
 }
 
 fn start_executing(lifecycle: &Lifecycle) -> (PlanId, ExecutionContext) {
@@ -237,7 +237,7 @@ fn rules_see_arguments_of_every_type() {
         .use_action(request("0.5"), &call_as_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     lifecycle
         .start_strategize(holds, "w", TEST_LEASE, &call_as_ada())
         .unwrap()
@@ -247,7 +247,7 @@ fn rules_see_arguments_of_every_type() {
         .use_action(request("0.7"), &call_as_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     assert!(matches!(
         lifecycle.start_strategize(fails, "w", TEST_LEASE, &call_as_ada()),
         Err(LifecycleError::Blocked(_))

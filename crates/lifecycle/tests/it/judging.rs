@@ -229,7 +229,7 @@ fn create_judged_plan(
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     for rule in rules {
         let scope = match rule.of_plan {
             true => RuleScope::Plan(plan_id),

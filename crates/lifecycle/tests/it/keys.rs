@@ -59,7 +59,11 @@ fn an_agent_gets_no_answer_of_another_caller() {
     let lifecycle = open_engine();
     let plan_of = |caller: Caller| {
         let call = Call::by(caller).with_key("once");
-        lifecycle.use_action(make_request(), &call).unwrap().plan.id
+        lifecycle
+            .use_action(make_request(), &call)
+            .unwrap()
+            .plan
+            .id()
     };
     let ada = || Caller::Person("ada".to_owned());
     let of_ada = plan_of(ada());
@@ -250,7 +254,7 @@ fn a_plan_is_created_and_claimed_once_per_key() {
     let again = lifecycle
         .use_and_start(make_request(), "w", TEST_LEASE, &call)
         .unwrap();
-    assert_eq!(again.plan().id, first.plan().id);
+    assert_eq!(again.plan().id(), first.plan().id());
     assert_eq!(again.epoch(), first.epoch());
     assert!(again.outcome().repeated);
     let listed = lifecycle.list_plans(&store::PlanFilter::default(), None, 10);
@@ -270,13 +274,13 @@ fn a_queued_plan_can_be_claimed_in_every_phase() {
         .use_action(make_request(), &call_as_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     let claim = |phase| {
         let claim = lifecycle
             .claim(phase, "w", TEST_LEASE, &call_as_ada())
             .unwrap()
             .unwrap();
-        assert_eq!((claim.plan().id, claim.phase()), (plan_id, phase));
+        assert_eq!((claim.plan().id(), claim.phase()), (plan_id, phase));
         claim
     };
     claim(Phase::Strategize)
@@ -288,7 +292,7 @@ fn a_queued_plan_can_be_claimed_in_every_phase() {
         .unwrap();
     lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
     let done = claim(Phase::Apply).complete_apply(Vec::new()).unwrap();
-    assert_eq!(done.plan.stage.to_string(), "apply/applied");
+    assert_eq!(done.plan.stage().to_string(), "apply/applied");
 }
 
 #[test]
@@ -305,7 +309,7 @@ fn a_closed_apply_gate_keeps_the_submitted_result() {
     let claim = lifecycle
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
-    let plan_id = claim.plan().id;
+    let plan_id = claim.plan().id();
     let next_phase = claim.complete_strategize_and_continue(Vec::new(), TEST_LEASE);
     let Ok(NextPhase::Claimed(claim)) = next_phase else {
         panic!("execute was not claimed");
@@ -317,7 +321,7 @@ fn a_closed_apply_gate_keeps_the_submitted_result() {
     let NextPhase::Waits(done) = next_phase else {
         panic!("the plan continued");
     };
-    assert_eq!(done.plan.stage.to_string(), "execute/complete");
+    assert_eq!(done.plan.stage().to_string(), "execute/complete");
     let why = lifecycle.diagnose_plan(plan_id).unwrap();
     let gate = why.gate.unwrap();
     assert_eq!(gate.gate, Gate::Apply);
@@ -351,7 +355,11 @@ fn a_deleted_project_is_reported_as_the_obstacle() {
         projects: vec![shop.clone()],
         ..make_request()
     };
-    let plan_id = lifecycle.use_action(used, &call_as_ada()).unwrap().plan.id;
+    let plan_id = lifecycle
+        .use_action(used, &call_as_ada())
+        .unwrap()
+        .plan
+        .id();
     assert_eq!(lifecycle.diagnose_plan(plan_id).unwrap().obstacle, None);
     lifecycle
         .projects()
@@ -369,7 +377,7 @@ fn an_unlanded_plan_cannot_be_undone_and_a_valid_lease_cannot_be_reclaimed() {
     let claim = lifecycle
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
-    let plan_id = claim.plan().id;
+    let plan_id = claim.plan().id();
     let undone = lifecycle
         .landing()
         .undo_plan(plan_id, &call_as_ada())
@@ -408,7 +416,7 @@ fn an_empty_result_is_accepted_if_that_is_allowed() {
         .use_action(make_request(), &call_as_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     lifecycle
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap()
@@ -426,7 +434,7 @@ fn an_empty_result_is_accepted_if_that_is_allowed() {
     let done = lifecycle
         .complete_execute_with(plan_id, claim.epoch(), &result, allowed, &call_as_ada())
         .unwrap();
-    assert_eq!(done.plan.stage.to_string(), "execute/complete");
+    assert_eq!(done.plan.stage().to_string(), "execute/complete");
 }
 
 #[test]
@@ -442,7 +450,7 @@ fn a_short_handle_is_as_long_as_needed_to_be_unique() {
             .use_action(make_request(), &call_as_ada())
             .unwrap()
             .plan
-            .id
+            .id()
     });
     for plan in plans {
         let short = lifecycle.short_handle(plan).unwrap();

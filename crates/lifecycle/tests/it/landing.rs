@@ -100,7 +100,7 @@ impl EngineRepoFixture {
             .use_action(request, &call_as_ada())
             .unwrap()
             .plan
-            .id
+            .id()
     }
 
     /// Claims execute and writes a file into the sandbox.
@@ -142,7 +142,7 @@ impl EngineRepoFixture {
             .get_plan(plan_id)
             .unwrap()
             .plan
-            .stage
+            .stage()
             .to_string()
     }
 
@@ -229,7 +229,7 @@ fn a_landed_intent_cannot_be_withdrawn() {
         .prepare_landing(plan_id, claim.epoch(), &call_as_ada())
         .unwrap();
     let row = lifecycle.get_plan(plan_id).unwrap();
-    let intent = row.plan.stage.intent().unwrap();
+    let intent = row.plan.stage().intent().unwrap();
     let [step] = intent.moves.as_slice() else {
         panic!("{intent:?}");
     };
@@ -324,7 +324,7 @@ fn a_plan_without_resources_ends_without_a_landing() {
         let claim = lifecycle
             .use_and_start(request, "w", TEST_LEASE, &call_as_ada())
             .unwrap();
-        let plan_id = claim.plan().id;
+        let plan_id = claim.plan().id();
         let Ok(NextPhase::Claimed(claim)) =
             claim.complete_strategize_and_continue(Vec::new(), TEST_LEASE)
         else {
@@ -340,7 +340,7 @@ fn a_plan_without_resources_ends_without_a_landing() {
             "{landing:?}"
         );
         let row = lifecycle.get_plan(plan_id).unwrap();
-        assert_eq!(row.plan.stage.to_string(), "apply/applied");
+        assert_eq!(row.plan.stage().to_string(), "apply/applied");
     }
 }
 
@@ -401,7 +401,7 @@ fn a_plan_on_another_host_cannot_be_claimed_here() {
         )
         .unwrap();
     let claimed = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
-    assert_eq!(claimed.unwrap().unwrap().plan().id, plan_id);
+    assert_eq!(claimed.unwrap().unwrap().plan().id(), plan_id);
 }
 
 #[test]
@@ -560,7 +560,7 @@ fn nothing_lands_during_a_merge() {
     );
     assert_eq!(fixture.read_stage(plan_id), "apply/constrained");
     let row = fixture.lifecycle.get_plan(plan_id).unwrap();
-    let encoded_stage = serde_json::to_string(&row.plan.stage).unwrap();
+    let encoded_stage = serde_json::to_string(row.plan.stage()).unwrap();
     assert!(
         encoded_stage.contains("operation_in_progress"),
         "{encoded_stage}"
@@ -608,7 +608,7 @@ fn a_sandbox_left_by_a_crash_after_landing_is_removed() {
         .prepare_landing(plan_id, epoch, &call_as_ada())
         .unwrap();
     let row = lifecycle.get_plan(plan_id).unwrap();
-    let step = row.plan.stage.intent().unwrap().moves[0].clone();
+    let step = row.plan.stage().intent().unwrap().moves[0].clone();
     run_git(
         &fixture.repository_path(),
         &["update-ref", "refs/heads/main", &step.new, &step.old],
@@ -691,9 +691,9 @@ fn a_report_of_success_needs_changes_in_the_sandbox() {
     let fixture = EngineRepoFixture::new();
     let claim = fixture.execute_and_write(fixture.create_plan(RepositoryPolicy::default()));
     let done = claim.complete(&Report::done("Wrote notes")).unwrap();
-    assert_eq!(done.plan.stage.to_string(), "execute/complete");
-    let [tree] = &done.plan.result.as_ref().unwrap().trees[..] else {
-        panic!("{:?}", done.plan.result);
+    assert_eq!(done.plan.stage().to_string(), "execute/complete");
+    let [tree] = &done.plan.result().unwrap().trees[..] else {
+        panic!("{:?}", done.plan.result());
     };
     assert_eq!(tree.changes, Some(1));
 
@@ -703,7 +703,7 @@ fn a_report_of_success_needs_changes_in_the_sandbox() {
     };
     std::fs::remove_file(sandbox.path.join("NOTES.md")).unwrap();
     let done = claim.complete(&Report::done("Wrote notes")).unwrap();
-    let failure = done.plan.stage.failure().unwrap();
+    let failure = done.plan.stage().failure().unwrap();
     assert_eq!(failure.category, FailureCategory::Actor);
     assert_eq!(
         failure.message.to_string(),

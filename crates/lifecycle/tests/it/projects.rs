@@ -85,7 +85,7 @@ fn relinking_a_resource_does_not_change_live_plans() {
         .use_action(make_request(project_name()), &call_as_ada())
         .unwrap()
         .plan;
-    assert_eq!(plan.resources[0].name, "shop/code");
+    assert_eq!(plan.resources()[0].name, "shop/code");
     let place = ResourcePlace::Git {
         path: "/elsewhere".to_owned(),
         branch: "refs/heads/main".to_owned(),
@@ -102,13 +102,13 @@ fn relinking_a_resource_does_not_change_live_plans() {
         )
         .unwrap();
     assert_eq!(moved.resources[0].host.as_str(), "other-host");
-    assert_eq!(lifecycle.get_plan(plan.id).unwrap().plan, plan);
+    assert_eq!(lifecycle.get_plan(plan.id()).unwrap().plan, plan);
     // This engine has no local host, so the plan waits for one that does.
-    let claim = lifecycle.start_strategize(plan.id, "w", TEST_LEASE, &call_as_ada());
+    let claim = lifecycle.start_strategize(plan.id(), "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(claim, Err(LifecycleError::NoLocalHost)));
-    let waiting = lifecycle.get_plan(plan.id).unwrap().plan;
-    assert!(waiting.stage.queue_entry().is_some());
-    assert_eq!(waiting.resources, plan.resources);
+    let waiting = lifecycle.get_plan(plan.id()).unwrap().plan;
+    assert!(waiting.stage().queue_entry().is_some());
+    assert_eq!(waiting.resources(), plan.resources());
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn a_worker_skips_unreachable_plans_and_paused_projects() {
     let second = lifecycle.use_action(unbound, &call_as_ada()).unwrap().plan;
     let claim = || {
         let claim = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &robot);
-        claim.unwrap().map(|claim: Claim| claim.plan().id)
+        claim.unwrap().map(|claim: Claim| claim.plan().id())
     };
-    assert_eq!(claim(), Some(second.id));
+    assert_eq!(claim(), Some(second.id()));
     assert_eq!(claim(), None);
     lifecycle
         .projects()
@@ -138,7 +138,7 @@ fn a_worker_skips_unreachable_plans_and_paused_projects() {
         .projects()
         .pause_project(&project_name(), &call_as_ada())
         .unwrap();
-    let claim = lifecycle.start_strategize(first.id, "w", TEST_LEASE, &call_as_ada());
+    let claim = lifecycle.start_strategize(first.id(), "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(claim, Err(LifecycleError::NoLocalHost)));
 }
 
@@ -181,7 +181,7 @@ fn a_project_in_use_can_only_be_deleted_by_force() {
     let in_use = Refusal::ProjectInUse {
         project: project_name(),
         count: 1,
-        plans: vec![plan.id],
+        plans: vec![plan.id()],
     };
     let refusal = expect_refusal(lifecycle.projects().unlink_resource(
         &project_name(),
@@ -215,9 +215,9 @@ fn a_project_in_use_can_only_be_deleted_by_force() {
         gone
     );
     let refusal =
-        expect_refusal(lifecycle.start_strategize(plan.id, "w", TEST_LEASE, &call_as_ada()));
+        expect_refusal(lifecycle.start_strategize(plan.id(), "w", TEST_LEASE, &call_as_ada()));
     assert_eq!(refusal, gone);
     lifecycle
-        .cancel_plan(plan.id, None, &call_as_ada())
+        .cancel_plan(plan.id(), None, &call_as_ada())
         .unwrap();
 }

@@ -78,7 +78,7 @@ impl Actor for ReportingActor {
 fn create_held_plan(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
     let plan_id = create_plan(lifecycle);
     let claim = lifecycle.claim(Phase::Strategize, owner, lease, &call_as_ada());
-    assert_eq!(claim.unwrap().unwrap().plan().id, plan_id);
+    assert_eq!(claim.unwrap().unwrap().plan().id(), plan_id);
     plan_id
 }
 
@@ -94,7 +94,7 @@ fn create_plan(lifecycle: &Lifecycle) -> PlanId {
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id
+        .id()
 }
 
 fn read_plan(lifecycle: &Lifecycle, plan_id: PlanId) -> Plan {
@@ -136,7 +136,7 @@ fn a_worker_with_a_fast_clock_does_not_reclaim_from_a_live_process() {
         assert_eq!(holder.owner, "living");
     }
     assert_eq!(
-        read_plan(&engine, plan_id).stage.holder().unwrap().owner,
+        read_plan(&engine, plan_id).stage().holder().unwrap().owner,
         "living"
     );
 
@@ -164,7 +164,7 @@ fn a_live_process_that_does_not_renew_loses_its_plan() {
     std::thread::scope(|scope| {
         let worked = scope.spawn(|| worker.run(&stop).unwrap());
         let began = Instant::now();
-        let is_done = || read_plan(&engine, plan_id).stage.to_string() == "strategize/complete";
+        let is_done = || read_plan(&engine, plan_id).stage().to_string() == "strategize/complete";
         while !is_done() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -186,7 +186,7 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
         .unwrap();
     let lease = Span(300_000);
     let plan_id = create_held_plan("living", &engine, lease);
-    let epoch = read_plan(&engine, plan_id).epoch;
+    let epoch = read_plan(&engine, plan_id).epoch();
     let ahead = host.open_engine(ONE_HOUR);
     let mut watch = LeaseWatch::new(lease);
     let began = Instant::now();
@@ -212,7 +212,7 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
         assert!(began.elapsed() < Duration::from_secs(60), "not taken over");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(read_plan(&engine, plan_id).stage.holder().is_none());
+    assert!(read_plan(&engine, plan_id).stage().holder().is_none());
 }
 
 /// Makes the store run out of space when it works.
@@ -265,7 +265,7 @@ fn a_full_disk_is_reported_and_does_not_block_the_plan() {
     let messages = messages.lock().unwrap().join("\n");
     assert!(messages.contains("no space left"), "{messages}");
     assert_eq!(
-        read_plan(&engine, plan_id).stage.to_string(),
+        read_plan(&engine, plan_id).stage().to_string(),
         "strategize/processing"
     );
 
@@ -274,7 +274,7 @@ fn a_full_disk_is_reported_and_does_not_block_the_plan() {
     let stats = worker.drain(&Stop::default()).unwrap();
     assert_eq!(stats.leases_reclaimed, 1);
     assert_eq!(
-        read_plan(&engine, plan_id).stage.to_string(),
+        read_plan(&engine, plan_id).stage().to_string(),
         "strategize/complete"
     );
 }
@@ -292,7 +292,7 @@ fn a_worker_reclaims_its_own_plan_that_no_thread_works_on() {
     let stats = worker.drain(&Stop::default()).unwrap();
     assert_eq!((stats.leases_reclaimed, stats.plans_driven), (1, 1));
     assert_eq!(
-        read_plan(&engine, plan_id).stage.to_string(),
+        read_plan(&engine, plan_id).stage().to_string(),
         "strategize/complete"
     );
 }

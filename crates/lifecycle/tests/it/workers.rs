@@ -73,11 +73,16 @@ fn create_plan(lifecycle: &Lifecycle, profile: Profile) -> PlanId {
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id
+        .id()
 }
 
 fn read_stage(lifecycle: &Lifecycle, plan_id: PlanId) -> String {
-    lifecycle.get_plan(plan_id).unwrap().plan.stage.to_string()
+    lifecycle
+        .get_plan(plan_id)
+        .unwrap()
+        .plan
+        .stage()
+        .to_string()
 }
 
 fn make_worker(lifecycle: &Lifecycle, actor: &CountingActor) -> Worker {
@@ -222,7 +227,7 @@ fn a_panic_of_an_actor_fails_its_plan_but_not_the_worker() {
     let worker = Worker::new(&lifecycle).actor("bot", PanickingActor);
     assert_eq!(worker.drain(&Stop::default()).unwrap().plans_driven, 1);
     let row = lifecycle.get_plan(plan_id).unwrap();
-    let failure = row.plan.stage.failure().unwrap();
+    let failure = row.plan.stage().failure().unwrap();
     assert_eq!(failure.category, FailureCategory::Internal);
     let message = failure.message.as_str();
     assert_eq!(message, "the agent panicked: by design");
@@ -267,8 +272,8 @@ fn a_stopped_worker_releases_its_plan() {
         working.join().unwrap();
     });
     let row = lifecycle.get_plan(plan_id).unwrap();
-    assert_eq!(row.plan.stage.to_string(), "execute/queued");
-    assert_eq!(row.plan.attempt, 1, "a release is not an attempt");
+    assert_eq!(row.plan.stage().to_string(), "execute/queued");
+    assert_eq!(row.plan.attempt(), 1, "a release is not an attempt");
 }
 
 #[test]
@@ -479,7 +484,7 @@ fn an_unanswered_question_expires() {
     assert_eq!(read_stage(&lifecycle, plan_id), "execute/errored");
     let row = lifecycle.get_plan(plan_id).unwrap();
     assert_eq!(
-        row.plan.stage.failure().unwrap().category,
+        row.plan.stage().failure().unwrap().category,
         FailureCategory::Unanswered
     );
 }

@@ -190,7 +190,7 @@ fn record_bases(
     epoch: Epoch,
     bases: &[ResourceCommit],
 ) -> Result<Decision, Refusal> {
-    match draft.plan.stage {
+    match draft.plan.stage() {
         PlanStage::Strategize(WorkState::Processing(_))
         | PlanStage::Execute(WorkState::Processing(_)) => {}
         PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
@@ -200,8 +200,8 @@ fn record_bases(
     if draft.require_holder(epoch).is_err() {
         return draft.answer_not_applicable();
     }
-    let matches_resources = draft.plan.resources.len() == bases.len()
-        && draft.plan.resources.iter().all(|resource| {
+    let matches_resources = draft.plan.resources().len() == bases.len()
+        && draft.plan.resources().iter().all(|resource| {
             let base = bases.iter().find(|base| base.resource == resource.name);
             base.is_some_and(|base| !base.commit.is_empty())
         });
@@ -220,13 +220,13 @@ fn complete_strategize(
     epoch: Epoch,
     reported: &[ReportedDecision],
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Strategize(WorkState::Processing(_)) = draft.plan.stage else {
+    let PlanStage::Strategize(WorkState::Processing(_)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
         return draft.answer_not_applicable();
     }
-    let decisions = number_decisions(reported, draft.plan.decisions)?;
+    let decisions = number_decisions(reported, draft.plan.decisions())?;
     if !decisions.is_empty() {
         draft.emit_event(Event::DecisionsRecorded { decisions });
     }
@@ -235,7 +235,7 @@ fn complete_strategize(
 }
 
 fn execute_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Decision, Refusal> {
-    let PlanStage::Strategize(WorkState::Complete) = draft.plan.stage else {
+    let PlanStage::Strategize(WorkState::Complete) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     // A person who asked for strategize has not asked for execute.
@@ -262,7 +262,7 @@ fn complete_execute(
         judgement,
     } = submission;
     let epoch = *epoch;
-    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
@@ -275,7 +275,7 @@ fn complete_execute(
         return Err(Refusal::EmptyResult);
     }
     let changed = captured.iter().flat_map(|one| &one.entries).next();
-    if let Some(entry) = changed.filter(|_| draft.plan.read_only) {
+    if let Some(entry) = changed.filter(|_| draft.plan.read_only()) {
         return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
     gate::require_fresh_judgement(draft.facts, &draft.plan, Gate::Result, judgement)?;
@@ -299,7 +299,7 @@ fn complete_execute(
     let entry = draft.plan.entry_number(Phase::Execute);
     for verdict in &judgement.verdicts {
         let evidence = RuleEvidence {
-            plan: draft.plan.id,
+            plan: draft.plan.id(),
             entry,
             subject: judgement.subject,
             verdict: verdict.clone(),
@@ -322,7 +322,7 @@ fn approve(
     targets: &PlanTargets,
     once: bool,
 ) -> Result<Decision, Refusal> {
-    match draft.plan.stage {
+    match draft.plan.stage() {
         PlanStage::Execute(WorkState::Complete) | PlanStage::Apply(ApplyState::Constrained(_)) => {}
         PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
             return draft.answer_not_applicable();
@@ -330,8 +330,7 @@ fn approve(
     }
     let content = draft
         .plan
-        .result
-        .as_ref()
+        .result()
         .map(|result| result.digest(options))
         .ok_or(Refusal::EmptyResult)?;
     draft.emit_event(Event::Approved {
@@ -346,7 +345,7 @@ fn approve(
 }
 
 fn apply_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Decision, Refusal> {
-    let PlanStage::Execute(WorkState::Complete) = draft.plan.stage else {
+    let PlanStage::Execute(WorkState::Complete) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     let asked = draft.request.caller.is_person();
@@ -368,10 +367,10 @@ fn apply_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Dec
             if draft.plan.has_targets() && !lands_automatically {
                 gate::require_valid_approval(&draft, &judgement.targets)?;
             }
-            if approve_by_profile && let Some(result) = &draft.plan.result {
-                let options = draft.plan.policy.landing.clone();
+            if approve_by_profile && let Some(result) = draft.plan.result() {
+                let options = draft.plan.policy().landing.clone();
                 let content = result.digest(&options);
-                let by_profile = Some(draft.plan.profile);
+                let by_profile = Some(draft.plan.profile());
                 let rules =
                     gate::rule_refs_in_force(&draft.plan, &draft.facts.rules, &judgement.targets);
                 let tips = judgement.targets.tips.clone();

@@ -7,7 +7,7 @@ use crate::{Plan, PlanStage, Verb};
 /// holder can use, while there is a holder.
 pub fn available_verbs(plan: &Plan) -> Vec<Verb> {
     let prepared = plan.is_prepared();
-    match &plan.stage {
+    match plan.stage() {
         PlanStage::Strategize(work) => match work {
             WorkState::Queued(_) => vec![Verb::StartStrategize, Verb::Cancel],
             WorkState::Processing(_) => vec![

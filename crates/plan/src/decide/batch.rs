@@ -42,7 +42,7 @@ pub fn decide_batch(
 fn set_empty_judgement(command: &mut Command, facts: &DecisionFacts) {
     if let (Some(plan), Some(judgement)) = (&facts.plan, command.judgement_mut()) {
         *judgement = GateJudgement {
-            version: plan.version,
+            version: plan.version(),
             revisions: facts.rules.revisions.clone(),
             ..GateJudgement::default()
         };
@@ -54,10 +54,10 @@ impl DecisionFacts {
     #[must_use]
     fn after_decision(mut self, decision: &Decision) -> Self {
         for change in &decision.plans {
-            let own = self.plan.as_ref().map(|plan| plan.id);
-            if own.is_none() || own == Some(change.plan.id) {
+            let own = self.plan.as_ref().map(|plan| plan.id());
+            if own.is_none() || own == Some(change.plan.id()) {
                 let before = self.plan.as_ref();
-                let holder = before.and_then(|plan| plan.stage.holder());
+                let holder = before.and_then(|plan| plan.stage().holder());
                 let held_epoch = holder.map(|holder| holder.epoch);
                 record_completions(&mut self.completions, held_epoch, &change.events);
                 self.plan = Some(change.plan.clone());
@@ -121,7 +121,7 @@ impl Decision {
             let own = self
                 .plans
                 .iter_mut()
-                .find(|own| own.plan.id == change.plan.id);
+                .find(|own| own.plan.id() == change.plan.id());
             match own {
                 Some(PlanChange { plan, events }) => {
                     *plan = change.plan;

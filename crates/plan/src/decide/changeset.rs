@@ -107,11 +107,11 @@ fn open_changeset(
     id: ChangesetId,
     node: &Node,
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
-    if draft.plan.read_only {
+    if draft.plan.read_only() {
         return Err(Refusal::ReadOnly("anything".to_owned()));
     }
     if let Some(open) = open_changesets_of_epoch(&draft, epoch).find(|open| &open.node == node) {
@@ -119,7 +119,7 @@ fn open_changeset(
     }
     let changeset = Changeset {
         id,
-        plan: draft.plan.id,
+        plan: draft.plan.id(),
         node: node.clone(),
         epoch,
         opened_at: draft.now,
@@ -136,11 +136,11 @@ fn record_change(
     into: &ChangesetSelector,
     entry: &ChangesetEntry,
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
-    if draft.plan.read_only {
+    if draft.plan.read_only() {
         return Err(Refusal::ReadOnly(entry.path.to_string()));
     }
     let changeset = resolve_changeset(&draft, epoch, into)?;
@@ -166,7 +166,7 @@ fn seal_changeset(
     epoch: Epoch,
     id: ChangesetId,
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage else {
+    let PlanStage::Execute(WorkState::Processing(_)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
@@ -175,7 +175,7 @@ fn seal_changeset(
         .cloned()
     else {
         return Err(Refusal::NoSuchChangeset {
-            plan: draft.plan.id,
+            plan: draft.plan.id(),
             changeset: id,
         });
     };
@@ -257,7 +257,7 @@ fn find_or_open_changeset(
     }
     let changeset = Changeset {
         id: one.changeset,
-        plan: draft.plan.id,
+        plan: draft.plan.id(),
         node: one.node.clone(),
         epoch,
         opened_at: draft.now,
@@ -305,7 +305,7 @@ fn resolve_changeset(
         ChangesetSelector::Changeset(id) => match open.iter().find(|open| open.id == *id) {
             Some(_) => Ok(*id),
             None => Err(Refusal::NoSuchChangeset {
-                plan: draft.plan.id,
+                plan: draft.plan.id(),
                 changeset: *id,
             }),
         },

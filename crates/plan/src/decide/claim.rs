@@ -140,14 +140,14 @@ fn claim_phase(
     judgement: Option<&GateJudgement>,
 ) -> Result<Decision, Refusal> {
     let caller = &draft.request.caller;
-    if let Some(holder) = draft.plan.stage.holder() {
+    if let Some(holder) = draft.plan.stage().holder() {
         let expires_at = draft.facts.lease.as_ref().map(|lease| lease.expires_at);
         return Err(Refusal::Held {
             holder: holder.clone(),
             expires_at,
         });
     }
-    let Some(queued) = draft.plan.stage.queue_entry() else {
+    let Some(queued) = draft.plan.stage().queue_entry() else {
         return draft.answer_not_applicable();
     };
     if draft.plan.phase() != phase {
@@ -168,7 +168,7 @@ fn claim_phase(
     text::require_text("owner", owner)?;
     let asked = caller.is_person();
     if phase == Phase::Strategize {
-        if !draft.plan.asked {
+        if !draft.plan.asked() {
             draft.require_person_or(AutomationStep::StartStrategize)?;
         }
         let judgement = judgement.ok_or(Refusal::JudgementStale {
@@ -179,15 +179,15 @@ fn claim_phase(
             gate::GatePassage::Blocked(decision) => return Ok(decision),
         };
     }
-    let epoch = draft.plan.epoch.next();
+    let epoch = draft.plan.epoch().next();
     draft.emit_event(Event::Claimed {
         phase,
         owner: owner.to_owned(),
         epoch,
         asked,
     });
-    if draft.plan.decisions == 0 {
-        let mut decisions = vec![create::root_decision(&draft.plan.goal)];
+    if draft.plan.decisions() == 0 {
+        let mut decisions = vec![create::root_decision(draft.plan.goal())];
         if let Some(judgement) = judgement.filter(|_| phase == Phase::Strategize) {
             decisions.extend(gate::enforcement_decisions(
                 &draft,
@@ -214,7 +214,7 @@ fn renew_lease(
     epoch: Epoch,
     lease: Span,
 ) -> Result<Decision, Refusal> {
-    let Some(holder) = draft.plan.stage.holder().cloned() else {
+    let Some(holder) = draft.plan.stage().holder().cloned() else {
         return draft.answer_not_applicable();
     };
     draft.require_holder(epoch)?;
@@ -235,7 +235,7 @@ fn reclaim_lease(
     mut draft: DecisionDraft<'_>,
     grounds: ReclaimGrounds,
 ) -> Result<Decision, Refusal> {
-    let Some(holder) = draft.plan.stage.holder().cloned() else {
+    let Some(holder) = draft.plan.stage().holder().cloned() else {
         return draft.answer_not_applicable();
     };
     let expires_at = draft
@@ -263,13 +263,14 @@ fn reclaim_lease(
         | ReclaimGrounds::Unrenewed { .. } => {}
     }
     // The new epoch fences the old holder: if it is alive after all, its commands are refused.
-    let epoch = draft.plan.epoch.next();
-    let exhausted = draft.plan.unattended_attempts >= draft.plan.limits.attempts;
+    let epoch = draft.plan.epoch().next();
+    let exhausted = draft.plan.unattended_attempts() >= draft.plan.limits().attempts;
     // Past the point of no return the plan must not fail: another holder has to finish the landing.
     if exhausted && !draft.plan.is_prepared() {
         let message = format!(
             "{} vanished; the phase was tried {} times without a result",
-            holder.owner, draft.plan.unattended_attempts
+            holder.owner,
+            draft.plan.unattended_attempts()
         );
         let failure = PlanFailure {
             category: FailureCategory::Lost,

@@ -175,7 +175,7 @@ fn create_plan(input: DecisionInput<'_>, new: &NewPlan) -> Result<Decision, Refu
         verb: request.command.verb(),
         outcome: ReceiptOutcome::Done,
         plan: Some(new.id),
-        version: Some(change.plan.version),
+        version: Some(change.plan.version()),
         epoch: None,
         changeset: None,
         grant: None,
@@ -192,7 +192,7 @@ fn create_undo_plan(
     mut draft: DecisionDraft<'_>,
     linked: &LinkedPlan,
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Apply(ApplyState::Applied(_)) = draft.plan.stage else {
+    let PlanStage::Apply(ApplyState::Applied(_)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     if !draft.plan.has_targets() {
@@ -200,17 +200,17 @@ fn create_undo_plan(
     }
     // Without its resources the undo plan could never start.
     project::require_resources_exist(draft.facts, &draft.plan)?;
-    let goal = format!("Undo: {}", draft.plan.goal.first_line());
+    let goal = format!("Undo: {}", draft.plan.goal().first_line());
     let change = create_linked_plan(
         &draft,
         linked,
         goal.into(),
-        PlanOrigin::UndoOf(draft.plan.id),
+        PlanOrigin::UndoOf(draft.plan.id()),
     )?;
     draft.add_new_plan(change);
     let mut decision = draft.finish();
     decision.receipt.plan = Some(linked.id);
-    decision.receipt.version = Some(decision.plans[0].plan.version);
+    decision.receipt.version = Some(decision.plans[0].plan.version());
     Ok(decision)
 }
 
@@ -231,20 +231,20 @@ pub(super) fn create_linked_plan(
             resources.push(resource.clone());
         }
     }
-    let mut policy = origin_plan.policy.clone();
+    let mut policy = origin_plan.policy().clone();
     if let PlanOrigin::UndoOf(_) = origin {
         // An undo reads no working tree. Only the rules of its targets apply.
         policy.rules.clear();
     }
     let created = PlanCreated {
         goal,
-        action: origin_plan.action.clone(),
-        arguments: origin_plan.arguments.clone(),
-        actors: origin_plan.actors.clone(),
-        definitions: origin_plan.definitions.clone(),
+        action: origin_plan.action().cloned(),
+        arguments: origin_plan.arguments().clone(),
+        actors: origin_plan.actors().clone(),
+        definitions: origin_plan.definitions().to_vec(),
         strategy_wanted: false,
-        profile: origin_plan.profile,
-        profile_source: origin_plan.profile_source,
+        profile: origin_plan.profile(),
+        profile_source: origin_plan.profile_source(),
         read_only: false,
         resources,
         policy,
@@ -255,7 +255,7 @@ pub(super) fn create_linked_plan(
             .iter()
             .map(ResultTree::base_commit)
             .collect(),
-        limits: origin_plan.limits,
+        limits: origin_plan.limits(),
         origin,
         result: Some(linked.result.clone()),
     };

@@ -45,7 +45,7 @@ impl<'a> DecisionDraft<'a> {
         Ok(Self {
             facts,
             request,
-            now: now.max(before.updated_at),
+            now: now.max(before.updated_at()),
             plan: Arc::clone(before),
             plan_before: before,
             rows: Vec::new(),
@@ -60,8 +60,8 @@ impl<'a> DecisionDraft<'a> {
     /// Adds an event and applies it to the plan.
     pub fn emit_event(&mut self, event: Event) {
         let recorded = RecordedEvent {
-            plan: self.plan.id,
-            version: self.plan.version.next(),
+            plan: self.plan.id(),
+            version: self.plan.version().next(),
             at: self.now,
             by: self.request.caller.clone(),
             event,
@@ -78,11 +78,11 @@ impl<'a> DecisionDraft<'a> {
 
     /// Checks that the epoch is the current holder's.
     pub fn require_holder(&self, epoch: Epoch) -> Result<(), Refusal> {
-        match self.plan.stage.holder() {
+        match self.plan.stage().holder() {
             Some(holder) if holder.epoch == epoch => Ok(()),
             Some(_) | None => Err(Refusal::Fenced {
                 given: epoch,
-                current: self.plan.epoch,
+                current: self.plan.epoch(),
             }),
         }
     }
@@ -94,7 +94,7 @@ impl<'a> DecisionDraft<'a> {
         }
         Err(Refusal::NeedsPerson {
             verb: self.request.command.verb(),
-            profile: self.plan.profile,
+            profile: self.plan.profile(),
         })
     }
 
@@ -109,8 +109,8 @@ impl<'a> DecisionDraft<'a> {
     /// Returns the collected events and rows as a decision. Drops the lease if the plan has no
     /// holder any more.
     pub fn finish(mut self) -> Decision {
-        if self.plan_before.stage.holder().is_some() && self.plan.stage.holder().is_none() {
-            self.rows.push(RowWrite::DropLease(self.plan.id));
+        if self.plan_before.stage().holder().is_some() && self.plan.stage().holder().is_none() {
+            self.rows.push(RowWrite::DropLease(self.plan.id()));
         }
         self.rows
             .extend(ledger::forfeit_rows(self.facts, &self.plan, self.now));
@@ -133,7 +133,7 @@ impl<'a> DecisionDraft<'a> {
     /// Returns a decision with these rows only. Discards the collected events.
     pub fn finish_with_rows(self, rows: Vec<RowWrite>, outcome: ReceiptOutcome) -> Decision {
         let mut receipt = self.make_receipt(outcome);
-        receipt.version = Some(self.plan_before.version);
+        receipt.version = Some(self.plan_before.version());
         Decision {
             plans: Vec::new(),
             rows,
@@ -158,8 +158,8 @@ impl<'a> DecisionDraft<'a> {
         {
             return Ok(self.finish_with_rows(Vec::new(), ReceiptOutcome::AlreadyDone));
         }
-        if let Some(ending) = self.plan.stage.ending() {
-            let state = self.plan.stage.state_name().as_str();
+        if let Some(ending) = self.plan.stage().ending() {
+            let state = self.plan.stage().state_name().as_str();
             return Err(Refusal::Final {
                 verb,
                 state,
@@ -169,19 +169,19 @@ impl<'a> DecisionDraft<'a> {
         if let Some(given) = given
             && self
                 .plan
-                .stage
+                .stage()
                 .holder()
                 .is_none_or(|holder| holder.epoch != given)
         {
             return Err(Refusal::Fenced {
                 given,
-                current: self.plan.epoch,
+                current: self.plan.epoch(),
             });
         }
         if self.plan.is_prepared() {
             return Err(Refusal::PointOfNoReturn { verb });
         }
-        let stage = self.plan.stage.to_string();
+        let stage = self.plan.stage().to_string();
         Err(Refusal::WrongState {
             verb,
             stage,
@@ -193,7 +193,7 @@ impl<'a> DecisionDraft<'a> {
     /// Adds the lease row of a claim or renewal.
     pub fn put_lease(&mut self, owner: &str, epoch: Epoch, expires_at: Timestamp) {
         let lease = Lease {
-            plan: self.plan.id,
+            plan: self.plan.id(),
             owner: owner.to_owned(),
             epoch,
             expires_at,
@@ -205,8 +205,8 @@ impl<'a> DecisionDraft<'a> {
         CommandReceipt {
             verb: self.request.command.verb(),
             outcome,
-            plan: Some(self.plan.id),
-            version: Some(self.plan.version),
+            plan: Some(self.plan.id()),
+            version: Some(self.plan.version()),
             epoch: self.epoch,
             changeset: self.changeset,
             grant: self.grant.clone().map(Box::new),

@@ -128,7 +128,7 @@ pub(super) fn pass_gate<'a>(
     let (counts, failed) = evaluate_gate(&draft.plan, &draft.facts.rules, gate, judgement)?;
     if failed.is_empty() {
         // Without a root there is no parent node. The first claim records these decisions instead.
-        let decisions = match draft.plan.decisions {
+        let decisions = match draft.plan.decisions() {
             0 => Vec::new(),
             recorded => enforcement_decisions(&draft, gate, judgement, recorded + 1),
         };
@@ -140,16 +140,16 @@ pub(super) fn pass_gate<'a>(
         return Ok(GatePassage::Open(Box::new(draft)));
     }
     let verdict = GateVerdict {
-        plan: draft.plan.id,
+        plan: draft.plan.id(),
         gate,
-        version: draft.plan.version,
+        version: draft.plan.version(),
         revisions: judgement.revisions.clone(),
         tips: judgement.targets.tips.clone(),
         failed: failed.clone(),
         at: draft.now,
     };
     let blocked = GateBlocked {
-        plan: draft.plan.id,
+        plan: draft.plan.id(),
         gate,
         failed,
     };
@@ -170,7 +170,7 @@ pub(super) fn require_fresh_judgement(
     let is_current = |scope: &RuleScope| {
         judgement.revisions.get(scope).copied().unwrap_or(0) == facts.rules.revision(scope)
     };
-    if judgement.version == plan.version && scopes.iter().all(is_current) {
+    if judgement.version == plan.version() && scopes.iter().all(is_current) {
         Ok(())
     } else {
         Err(Refusal::JudgementStale { gate })
@@ -253,7 +253,7 @@ fn outcome_of_rule<'a>(
 
 fn is_waived(plan: &Plan, rule: &Rule) -> bool {
     let reference = rule.reference();
-    !rule.draft.non_overridable && plan.waivers.iter().any(|waiver| waiver.rule == reference)
+    !rule.draft.non_overridable && plan.waivers().iter().any(|waiver| waiver.rule == reference)
 }
 
 /// Returns one decision node per rule at an open gate, numbered from `first`.
@@ -310,7 +310,7 @@ pub(super) fn require_valid_approval<'a>(
     draft: &'a DecisionDraft<'_>,
     targets: &PlanTargets,
 ) -> Result<&'a Approval, Refusal> {
-    let approval = draft.plan.approval.as_ref();
+    let approval = draft.plan.approval();
     let approval = approval.ok_or(Refusal::NeedsApproval)?;
     let current_rules = rule_refs_in_force(&draft.plan, &draft.facts.rules, targets);
     match draft.plan.approval_void_reason(&current_rules) {
@@ -327,7 +327,7 @@ fn keep_evidence(
     used: BudgetAmount,
 ) -> Result<Decision, Refusal> {
     let mut rows = ledger::charge_rows(draft.facts, &draft.plan, used);
-    if draft.plan.stage.is_final() || draft.plan.is_prepared() {
+    if draft.plan.stage().is_final() || draft.plan.is_prepared() {
         return match rows.is_empty() {
             true => draft.answer_not_applicable(),
             false => Ok(draft.finish_with_rows(rows, ReceiptOutcome::Done)),
@@ -336,7 +336,7 @@ fn keep_evidence(
     let entry = draft.plan.entry_number(Phase::Execute);
     rows.extend(judgement.verdicts.iter().map(|verdict| {
         RowWrite::PutEvidence(RuleEvidence {
-            plan: draft.plan.id,
+            plan: draft.plan.id(),
             entry,
             subject: judgement.subject,
             verdict: verdict.clone(),
@@ -354,8 +354,8 @@ fn record_ruling(mut draft: DecisionDraft<'_>, ruling: &RecordRuling) -> Result<
         outcome,
         targets,
     } = ruling;
-    let is_held = draft.plan.stage.holder().is_some();
-    if draft.plan.stage.is_final() || draft.plan.is_prepared() || is_held {
+    let is_held = draft.plan.stage().holder().is_some();
+    if draft.plan.stage().is_final() || draft.plan.is_prepared() || is_held {
         return draft.answer_not_applicable();
     }
     let rules = draft
@@ -403,7 +403,7 @@ fn require_rules_in_force<'a>(
     found.retain(|rule| &rule.draft.name == name);
     if found.is_empty() {
         return Err(Refusal::NoRuleOnPlan {
-            plan: plan.id,
+            plan: plan.id(),
             name: name.clone(),
         });
     }
@@ -416,7 +416,7 @@ fn waive_rule(
     reason: &str,
     targets: &PlanTargets,
 ) -> Result<Decision, Refusal> {
-    if draft.plan.stage.is_final() {
+    if draft.plan.stage().is_final() {
         return draft.answer_not_applicable();
     }
     if draft.plan.is_prepared() {

@@ -119,14 +119,14 @@ fn fail_work(
             at: draft.now,
         },
     });
-    let within_limits = draft.plan.unattended_attempts < draft.plan.limits.attempts;
+    let within_limits = draft.plan.unattended_attempts() < draft.plan.limits().attempts;
     if category.is_transient()
         && within_limits
         && draft.plan.allows_unattended(AutomationStep::Retry)
     {
         let retry_at = draft
             .now
-            .saturating_add(retry_delay(draft.plan.unattended_attempts));
+            .saturating_add(retry_delay(draft.plan.unattended_attempts()));
         draft.emit_event(Event::RetryScheduled { retry_at });
     }
     Ok(draft.finish())
@@ -158,7 +158,7 @@ fn ask_person(
 }
 
 fn answer_question(mut draft: DecisionDraft<'_>, answer: &str) -> Result<Decision, Refusal> {
-    let Some(question) = draft.plan.stage.question().cloned() else {
+    let Some(question) = draft.plan.stage().question().cloned() else {
         return draft.answer_not_applicable();
     };
     let answer_text = text::require_text("answer", answer)?;
@@ -175,7 +175,7 @@ fn answer_question(mut draft: DecisionDraft<'_>, answer: &str) -> Result<Decisio
     });
     // Node 1 exists: only a holder asks, and the first claim records the root.
     let decisions = vec![DecisionNode {
-        number: draft.plan.decisions + 1,
+        number: draft.plan.decisions() + 1,
         parent: Some(1),
         kind: DecisionKind::UserIntervention,
         question: question.text,
@@ -186,7 +186,7 @@ fn answer_question(mut draft: DecisionDraft<'_>, answer: &str) -> Result<Decisio
     }];
     draft.emit_event(Event::DecisionsRecorded { decisions });
     if fate == Some(RemovedChangeResolution::Drop) {
-        let epoch = draft.plan.epoch.next();
+        let epoch = draft.plan.epoch().next();
         let reason = "the change was removed after landing, and given up".into();
         draft.emit_event(Event::Cancelled {
             epoch,
@@ -197,7 +197,7 @@ fn answer_question(mut draft: DecisionDraft<'_>, answer: &str) -> Result<Decisio
 }
 
 fn expire_question(mut draft: DecisionDraft<'_>) -> Result<Decision, Refusal> {
-    let Some(question) = draft.plan.stage.question() else {
+    let Some(question) = draft.plan.stage().question() else {
         return draft.answer_not_applicable();
     };
     match question.deadline {

@@ -128,7 +128,7 @@ fn prepare_landing(
     moves: &[RefMove],
     judgement: &GateJudgement,
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage else {
+    let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
@@ -173,7 +173,7 @@ fn prepare_landing(
 
 /// Withdraws the landing intent. The caller must have checked that no target ever had the change.
 fn withdraw_landing(mut draft: DecisionDraft<'_>, epoch: Epoch) -> Result<Decision, Refusal> {
-    let PlanStage::Apply(ApplyState::Processing(_, Some(_))) = draft.plan.stage else {
+    let PlanStage::Apply(ApplyState::Processing(_, Some(_))) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
@@ -189,7 +189,7 @@ fn complete_landing(
     landed: &[String],
     rest: Option<&LinkedPlan>,
 ) -> Result<Decision, Refusal> {
-    let PlanStage::Apply(ApplyState::Processing(_, intent)) = &draft.plan.stage else {
+    let PlanStage::Apply(ApplyState::Processing(_, intent)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     let intent = intent.clone();
@@ -213,12 +213,12 @@ fn complete_landing(
         None => return draft.answer_not_applicable(),
     }
     if let Some(rest) = rest {
-        let goal = format!("Rest of: {}", draft.plan.goal.first_line());
+        let goal = format!("Rest of: {}", draft.plan.goal().first_line());
         let change = create::create_linked_plan(
             &draft,
             rest,
             goal.into(),
-            PlanOrigin::RestOf(draft.plan.id),
+            PlanOrigin::RestOf(draft.plan.id()),
         )?;
         draft.add_new_plan(change);
     }
@@ -231,7 +231,7 @@ fn constrain_landing(
     reported: &ConstrainApply,
 ) -> Result<Decision, Refusal> {
     let epoch = reported.epoch;
-    let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage else {
+    let PlanStage::Apply(ApplyState::Processing(_, None)) = draft.plan.stage() else {
         return draft.answer_not_applicable();
     };
     if draft.require_holder(epoch).is_err() {
@@ -260,7 +260,7 @@ fn require_approval_survives_move(
     judged: &[ResourceCommit],
 ) -> Result<(), Refusal> {
     let target_of = |resource: &str| {
-        let resource = plan.resources.iter().find(|one| one.name == resource);
+        let resource = plan.resources().iter().find(|one| one.name == resource);
         resource.and_then(|resource| resource.target.as_deref())
     };
     let target_moves = moves
@@ -274,11 +274,11 @@ fn require_approval_survives_move(
         signed.is_some_and(|signed| &&signed.commit != commit)
     };
     match target_moves.chain(judged).find(has_moved) {
-        Some((resource, _)) if !plan.profile.approval_survives_merge() => {
+        Some((resource, _)) if !plan.profile().approval_survives_merge() => {
             Err(Refusal::ApprovalVoid(format!(
                 "{} moved after the approval, and profile {} requires a new approval after a merge",
                 target_of(resource).unwrap_or(resource),
-                plan.profile
+                plan.profile()
             )))
         }
         Some(_) | None => Ok(()),
@@ -290,14 +290,13 @@ fn require_approval_survives_move(
 fn moves_match_result(plan: &Plan, moves: &[RefMove]) -> bool {
     let is_known_once = |step: &RefMove| {
         let same = |other: &&RefMove| other.resource == step.resource;
-        plan.resources.iter().any(|one| one.name == step.resource)
+        plan.resources().iter().any(|one| one.name == step.resource)
             && moves.iter().filter(same).count() == 1
     };
     let lands_partly = plan
-        .approval
-        .as_ref()
+        .approval()
         .is_some_and(|approval| !approval.options.paths.is_empty());
-    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let trees = plan.result().into_iter().flat_map(|result| &result.trees);
     let covers_all = trees
         .filter(|tree| tree.changes != Some(0))
         .all(|tree| moves.iter().any(|step| step.resource == tree.resource));

@@ -81,7 +81,7 @@ fn reserve_budget(
     }
     let mut ledger = draft.facts.ledger.clone();
     forfeit_fenced_reservations(&mut ledger, draft.facts, &draft.plan, draft.now);
-    let (plan_id, limits) = (draft.plan.id, draft.plan.limits);
+    let (plan_id, limits) = (draft.plan.id(), draft.plan.limits());
     if ledger.reservation(epoch).is_some() {
         // A repeated reserve: return the grant again, computed without the existing reservation.
         ledger.settle_reservation(epoch, BudgetAmount::default());
@@ -109,7 +109,7 @@ fn settle_usage(
     epoch: Epoch,
     used: BudgetAmount,
 ) -> Result<Decision, Refusal> {
-    if epoch > draft.plan.epoch {
+    if epoch > draft.plan.epoch() {
         return draft.answer_not_applicable();
     }
     let mut ledger = draft.facts.ledger.clone();
@@ -162,7 +162,10 @@ fn changed_rows(before: &BudgetLedger, after: &BudgetLedger, plan: &Plan) -> Vec
         rows.push(RowWrite::PutAccount(AccountName::Global, after.global));
     }
     if before.plan != after.plan {
-        rows.push(RowWrite::PutAccount(AccountName::Plan(plan.id), after.plan));
+        rows.push(RowWrite::PutAccount(
+            AccountName::Plan(plan.id()),
+            after.plan,
+        ));
     }
     for reservation in &after.reservations {
         if before.reservation(reservation.epoch) != Some(reservation) {
@@ -171,7 +174,7 @@ fn changed_rows(before: &BudgetLedger, after: &BudgetLedger, plan: &Plan) -> Vec
     }
     for reservation in &before.reservations {
         if after.reservation(reservation.epoch).is_none() {
-            rows.push(RowWrite::DropReservation(plan.id, reservation.epoch));
+            rows.push(RowWrite::DropReservation(plan.id(), reservation.epoch));
         }
     }
     rows
@@ -185,8 +188,8 @@ pub(super) fn require_budget_left(
     new_limits: Option<&PlanLimits>,
 ) -> Result<(), Refusal> {
     for unit in BudgetUnit::ALL {
-        let changed =
-            new_limits.is_some_and(|new| new.limit_for(unit) != draft.plan.limits.limit_for(unit));
+        let changed = new_limits
+            .is_some_and(|new| new.limit_for(unit) != draft.plan.limits().limit_for(unit));
         if !changed && draft.plan.phase() == Phase::Apply {
             continue;
         }

@@ -52,11 +52,11 @@ pub fn decide(
 ) -> Result<Decision, Refusal> {
     check_authority(&request.command, &request.caller, facts.plan.as_deref())?;
     if let (Some(expected), Some(plan)) = (request.if_version, &facts.plan)
-        && plan.version != expected
+        && plan.version() != expected
     {
         return Err(Refusal::VersionMismatch {
             expected,
-            actual: plan.version,
+            actual: plan.version(),
         });
     }
     let input = DecisionInput {

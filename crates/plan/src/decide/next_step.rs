@@ -33,7 +33,7 @@ pub enum IdleReason {
 /// agrees to start work. That does not include landing, which needs its own command.
 pub fn next_engine_step(plan: &Plan, caller: &Caller, now: Timestamp) -> EngineStep {
     let person = caller.is_person();
-    if let Some(question) = plan.stage.question() {
+    if let Some(question) = plan.stage().question() {
         let expired = question.deadline.is_some_and(|deadline| deadline <= now);
         return if expired {
             EngineStep::ExpireQuestion
@@ -44,7 +44,7 @@ pub fn next_engine_step(plan: &Plan, caller: &Caller, now: Timestamp) -> EngineS
     if let Some(due) = plan.due_at().filter(|due| *due > now && !person) {
         return EngineStep::Idle(IdleReason::NotDue(due));
     }
-    if plan.stage.queue_entry().is_some() {
+    if plan.stage().queue_entry().is_some() {
         return if person || !plan.needs_person() {
             EngineStep::Claim(plan.phase())
         } else {
@@ -54,7 +54,7 @@ pub fn next_engine_step(plan: &Plan, caller: &Caller, now: Timestamp) -> EngineS
     if let Some(remedy) = plan.automatic_remedy() {
         return EngineStep::Remedy(remedy);
     }
-    match &plan.stage {
+    match plan.stage() {
         PlanStage::Strategize(WorkState::Complete) if person || !plan.needs_person() => {
             EngineStep::Enter(Phase::Execute)
         }

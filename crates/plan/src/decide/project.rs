@@ -422,7 +422,7 @@ pub(super) fn freeze_projects(
 
 /// Checks that all projects and resources of the plan still exist.
 pub(super) fn require_resources_exist(facts: &DecisionFacts, plan: &Plan) -> Result<(), Refusal> {
-    for resource in &plan.resources {
+    for resource in plan.resources() {
         let project = require_project(facts, &resource.project)?;
         require_resource(project, &resource.resource)?;
     }

@@ -119,7 +119,7 @@ fn retry_phase(
     fresh: bool,
     limits: Option<PlanLimits>,
 ) -> Result<Decision, Refusal> {
-    let discards_result = match &draft.plan.stage {
+    let discards_result = match draft.plan.stage() {
         PlanStage::Strategize(WorkState::Errored(_))
         | PlanStage::Execute(WorkState::Errored(_)) => false,
         PlanStage::Apply(ApplyState::Errored(_) | ApplyState::Constrained(_)) => fresh,
@@ -132,9 +132,9 @@ fn retry_phase(
         return draft.answer_not_applicable();
     }
     let new_limits = limits;
-    let limits = new_limits.unwrap_or(draft.plan.limits);
+    let limits = new_limits.unwrap_or(draft.plan.limits());
     ledger::require_budget_left(&draft, &limits, new_limits.as_ref())?;
-    let restarts_execute = discards_result.then(|| draft.plan.epoch.next());
+    let restarts_execute = discards_result.then(|| draft.plan.epoch().next());
     draft.emit_event(Event::Retried {
         fresh,
         limits,
@@ -151,7 +151,7 @@ fn revise_work(
     if draft.plan.is_prepared() {
         return draft.answer_not_applicable();
     }
-    let to = match &draft.plan.stage {
+    let to = match draft.plan.stage() {
         PlanStage::Strategize(WorkState::Complete | WorkState::Errored(_)) => Phase::Strategize,
         PlanStage::Execute(
             WorkState::Complete | WorkState::Errored(_) | WorkState::AwaitingInput(_),
@@ -186,7 +186,7 @@ fn revise_work(
     }
     let feedback = text::require_text("feedback", feedback)?;
     // A new epoch fences any holder of the old work.
-    let epoch = draft.plan.epoch.next();
+    let epoch = draft.plan.epoch().next();
     draft.emit_event(Event::Revised {
         to,
         epoch,
@@ -199,17 +199,17 @@ fn revise_work(
 
 fn revert_to_strategize(mut draft: DecisionDraft<'_>, reason: &str) -> Result<Decision, Refusal> {
     let is_past_strategize = draft.plan.phase() != Phase::Strategize;
-    if !is_past_strategize || draft.plan.is_prepared() || draft.plan.stage.is_final() {
+    if !is_past_strategize || draft.plan.is_prepared() || draft.plan.stage().is_final() {
         return draft.answer_not_applicable();
     }
     draft.require_person_or(AutomationStep::Revert)?;
     let automatic = draft.request.caller.is_worker();
-    if automatic && draft.plan.automatic_reversions >= MAX_AUTOMATIC_REVERSIONS {
-        return Err(Refusal::ReversionLimit(draft.plan.automatic_reversions));
+    if automatic && draft.plan.automatic_reversions() >= MAX_AUTOMATIC_REVERSIONS {
+        return Err(Refusal::ReversionLimit(draft.plan.automatic_reversions()));
     }
     let reason = text::require_text("reason", reason)?;
     // A plan can be reverted while it is held. The new epoch fences its holder.
-    let epoch = draft.plan.epoch.next();
+    let epoch = draft.plan.epoch().next();
     draft.emit_event(Event::Reverted {
         epoch,
         reason,
@@ -219,14 +219,14 @@ fn revert_to_strategize(mut draft: DecisionDraft<'_>, reason: &str) -> Result<De
 }
 
 fn cancel_plan(mut draft: DecisionDraft<'_>, reason: Option<&str>) -> Result<Decision, Refusal> {
-    if draft.plan.stage.is_final() || draft.plan.is_prepared() {
+    if draft.plan.stage().is_final() || draft.plan.is_prepared() {
         return draft.answer_not_applicable();
     }
     let reason = reason
         .map(|reason| text::require_text("reason", reason))
         .transpose()?;
     // A plan can be cancelled while it is held. The new epoch fences its holder.
-    let epoch = draft.plan.epoch.next();
+    let epoch = draft.plan.epoch().next();
     draft.emit_event(Event::Cancelled { epoch, reason });
     Ok(draft.finish())
 }

@@ -73,9 +73,9 @@ fn add_rule(
     require_scope_exists(facts, scope)?;
     require_possible_gates(draft)?;
     if let Some(plan) = &facts.plan
-        && let Some(ending) = plan.stage.ending()
+        && let Some(ending) = plan.stage().ending()
     {
-        let state = plan.stage.state_name().as_str();
+        let state = plan.stage().state_name().as_str();
         return Err(Refusal::Final {
             verb: request.command.verb(),
             state,

@@ -70,7 +70,7 @@ fn an_agent_may_work_under_its_epoch_and_nothing_else() {
 #[test]
 fn an_agent_may_revise_and_cancel_the_plans_it_created() {
     let mut world = PlanWorld::new(Profile::Review, LandingSetup::OnTargets);
-    world.plan_mut().created_by = agent();
+    world.edit_plan(|fields| fields["created_by"] = serde_json::json!(agent()));
     let other = Caller::Agent("another".into());
     for verb in [Verb::Revise, Verb::Cancel] {
         let command = world.default_command(verb);

@@ -37,7 +37,7 @@ fn world_without_rules() -> PlanWorld {
 fn request_for_plan(world: &PlanWorld, command: Command) -> DecisionRequest {
     DecisionRequest {
         command,
-        plan_id: Some(world.plan().id),
+        plan_id: Some(world.plan().id()),
         caller: ada(),
         if_version: None,
     }
@@ -64,7 +64,7 @@ fn a_batch_gives_the_same_result_as_single_commands() {
             one_by_one.submit_as_person(*verb);
             let mut batched = start.clone();
             let decision = decide_batch(&start.facts, &requests, start.now).unwrap();
-            assert_eq!(decision.receipt.version, Some(one_by_one.plan().version));
+            assert_eq!(decision.receipt.version, Some(one_by_one.plan().version()));
             batched.commit(&decision);
             assert_same_world(&batched, &one_by_one, &format!("{first} to {verb}"));
         }
@@ -79,7 +79,7 @@ fn changes_in_a_batch_fold_as_they_do_one_by_one() {
     for verb in &LIFE_VERBS[..4] {
         start.submit_as_person(*verb);
     }
-    let epoch = start.plan().epoch;
+    let epoch = start.plan().epoch();
     let id = |number: u64| ChangesetId::from_parts(number, u128::from(number));
     let open = |number, node: &str| {
         Command::from(OpenChangeset {
@@ -137,7 +137,7 @@ fn gates_in_a_batch_ignore_older_judgements() {
         unjudged(Verb::ExecutePlan),
     ];
     let decision = decide_batch(&start.facts, &requests, start.now).unwrap();
-    assert_eq!(decision.plans[0].plan.stage.to_string(), "execute/queued");
+    assert_eq!(decision.plans[0].plan.stage().to_string(), "execute/queued");
 }
 
 #[test]

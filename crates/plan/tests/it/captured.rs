@@ -18,7 +18,7 @@ fn changeset_id(number: u64) -> ChangesetId {
 
 fn open_changeset(world: &mut PlanWorld, node: &str, number: u64) {
     let open = Command::from(OpenChangeset {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         id: changeset_id(number),
         node: node.parse().unwrap(),
     });
@@ -30,7 +30,7 @@ fn report_change(world: &mut PlanWorld, number: u64, name: &str, tool: &str) {
     entry.actor = Some("bot".to_owned());
     entry.tool = Some(tool.to_owned());
     let record = Command::from(RecordChange {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         into: ChangesetSelector::Changeset(changeset_id(number)),
         entry,
     });
@@ -213,7 +213,7 @@ fn an_approval_covers_the_result_and_the_landing_options() {
     let approval = world.plan().valid_approval().unwrap();
     assert_ne!(approval.content, usual);
     assert_eq!(approval.options, aside);
-    let result = world.plan().result.as_ref().unwrap();
+    let result = world.plan().result().unwrap();
     let elsewhere = plan::LandingOptions {
         shape: plan::landing_options::LandingDestination::Branch("elsewhere".to_owned()),
         ..plan::LandingOptions::default()

@@ -15,7 +15,7 @@ use crate::world::{PlanWorld, worker};
 fn open_changeset(world: &mut PlanWorld, node: &str, number: u64) -> ChangesetId {
     let id = ChangesetId::from_parts(number, u128::from(number));
     let command = Command::from(OpenChangeset {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         id,
         node: node.parse().unwrap(),
     });
@@ -31,7 +31,7 @@ fn record_command(
     operation: PathOperation,
 ) -> Command {
     Command::from(RecordChange {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         into,
         entry: ChangesetEntry::new(tree_path(name), operation),
     })
@@ -158,7 +158,7 @@ fn a_seal_records_the_digest_of_its_own_entries() {
     }
     let mine = ["a", "b"].map(|name| ChangesetEntry::new(tree_path(name), PathOperation::Create));
     let seal = Command::from(SealChangeset {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         changeset: one,
     });
     world.submit(&worker(), seal.clone()).unwrap();
@@ -231,5 +231,5 @@ fn a_read_only_plan_records_nothing() {
         let refusal = world.expect_refusal(&worker(), world.default_command(verb));
         assert!(matches!(refusal, Refusal::ReadOnly(_)), "{verb}");
     }
-    assert_eq!(world.plan().epoch, Epoch(2));
+    assert_eq!(world.plan().epoch(), Epoch(2));
 }

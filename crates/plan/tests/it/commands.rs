@@ -267,7 +267,7 @@ impl PlanWorld {
     fn base_commits(&self) -> Vec<ResourceCommit> {
         let base = |resource| ResourceCommit {
             resource,
-            commit: format!("b{}", self.plan().epoch),
+            commit: format!("b{}", self.plan().epoch()),
         };
         self.resource_names().into_iter().map(base).collect()
     }
@@ -278,7 +278,7 @@ impl PlanWorld {
             resource,
             target: "refs/heads/main".into(),
             base: "b0".into(),
-            tree: format!("t{}", self.plan().epoch),
+            tree: format!("t{}", self.plan().epoch()),
             changes: None,
             ignored: IgnoredPaths::default(),
             changes_settings: false,
@@ -295,7 +295,7 @@ impl PlanWorld {
             resource,
             target: "refs/heads/main".into(),
             old: "b0".into(),
-            new: format!("n{}", self.plan().epoch),
+            new: format!("n{}", self.plan().epoch()),
             onto: None,
         };
         if some {
@@ -306,7 +306,7 @@ impl PlanWorld {
     }
 
     fn resource_names(&self) -> Vec<String> {
-        let resources = self.plan().resources.iter();
+        let resources = self.plan().resources().iter();
         resources.map(|resource| resource.name.clone()).collect()
     }
 

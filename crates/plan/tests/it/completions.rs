@@ -25,7 +25,7 @@ pub fn fold_completions(
         known.entry(*verb).or_insert(None);
     }
     for recorded in events {
-        let holder = plan.as_ref().and_then(|plan| plan.stage.holder());
+        let holder = plan.as_ref().and_then(|plan| plan.stage().holder());
         let held_epoch = holder.map(|holder| holder.epoch);
         match &recorded.event {
             Event::ApplyPrepared { .. } => known.insert(Verb::WithdrawApply, None),
@@ -146,7 +146,7 @@ fn a_batch_answers_already_done_for_its_own_events() {
     let world = Spot::ExecuteProcessing.default_world();
     let release = DecisionRequest {
         command: world.default_command(Verb::Release),
-        plan_id: Some(world.plan().id),
+        plan_id: Some(world.plan().id()),
         caller: worker(),
         if_version: None,
     };

@@ -26,7 +26,7 @@ fn check_transition(row: &str, from: Spot, verb: Verb, to: Spot) {
     let mut world = from.default_world();
     world.submit_as_person(verb);
     assert_eq!(
-        Spot::of_stage(&world.plan().stage),
+        Spot::of_stage(world.plan().stage()),
         to,
         "row {row}: {from:?} by {verb}"
     );
@@ -36,9 +36,9 @@ fn check_transition(row: &str, from: Spot, verb: Verb, to: Spot) {
 fn design_rows() {
     assert_eq!(
         Spot::of_stage(
-            &PlanWorld::new(Profile::Review, LandingSetup::OnTargets)
+            PlanWorld::new(Profile::Review, LandingSetup::OnTargets)
                 .plan()
-                .stage
+                .stage()
         ),
         StrategizeQueued,
         "row 1"
@@ -122,7 +122,7 @@ fn design_rows() {
         world
             .advance_clock(ANSWER_TIMEOUT)
             .submit_as(&worker(), Verb::ExpireQuestion);
-        let stage = &world.plan().stage;
+        let stage = world.plan().stage();
         assert_eq!(Spot::of_stage(stage), to, "row 14b");
         assert_eq!(
             stage.failure().unwrap().category,
@@ -140,9 +140,9 @@ fn design_rows() {
         let fresh = world.command_variant(Verb::Retry, 1);
         world.submit(&ada(), fresh).unwrap();
         let plan = world.plan();
-        assert_eq!(Spot::of_stage(&plan.stage), ExecuteQueued, "row 15, fresh");
-        assert!(plan.result.is_none() && plan.approval.is_none());
-        assert_eq!(plan.epoch, before.epoch.next());
+        assert_eq!(Spot::of_stage(plan.stage()), ExecuteQueued, "row 15, fresh");
+        assert!(plan.result().is_none() && plan.approval().is_none());
+        assert_eq!(plan.epoch(), before.epoch().next());
     }
     check_transition("16", StrategizeComplete, Verb::Revise, StrategizeQueued);
     check_transition("16", StrategizeErrored, Verb::Revise, StrategizeQueued);
@@ -179,7 +179,7 @@ fn design_rows() {
     }
     for &from in Spot::ALL {
         let plan = from.default_world().plan().clone();
-        if plan.stage.is_final() || plan.is_prepared() {
+        if plan.stage().is_final() || plan.is_prepared() {
             continue;
         }
         let to = match plan.phase() {
@@ -192,12 +192,12 @@ fn design_rows() {
     let mut landed = ApplyApplied.default_world();
     landed.submit_as_person(Verb::Undo);
     assert_eq!(
-        Spot::of_stage(&landed.new_plans[0].plan.stage),
+        Spot::of_stage(landed.new_plans[0].plan.stage()),
         ExecuteComplete,
         "row 21"
     );
     assert_eq!(
-        Spot::of_stage(&landed.plan().stage),
+        Spot::of_stage(landed.plan().stage()),
         ApplyApplied,
         "row 21: final is final"
     );
@@ -239,21 +239,21 @@ fn past_the_point_of_no_return_only_these_run() {
 #[test]
 fn a_prepared_plan_is_requeued_however_often_its_holders_vanish() {
     let mut world = ApplyProcessingPrepared.default_world();
-    let intent = world.plan().stage.intent().cloned();
+    let intent = world.plan().stage().intent().cloned();
     for _ in 0..10 {
         world.submit_as_person(Verb::Reclaim);
         assert_eq!(world.stage(), "apply/queued, prepared");
         world.submit_as_person(Verb::StartApply);
     }
-    assert_eq!(world.plan().stage.intent().cloned(), intent);
+    assert_eq!(world.plan().stage().intent().cloned(), intent);
 }
 
 #[test]
 fn the_answer_landed_counts_as_landed() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
-    let moves = world.plan().stage.intent().unwrap().moves.clone();
+    let moves = world.plan().stage().intent().unwrap().moves.clone();
     world.submit_as_person(Verb::Answer);
-    let intent = world.plan().stage.intent().unwrap().clone();
+    let intent = world.plan().stage().intent().unwrap().clone();
     assert_eq!((intent.moves, intent.vouched), (moves, Some(ada())));
     world.submit_as(&worker(), Verb::StartApply);
     let nothing_seen = world.command_variant(Verb::CompleteApply, 2);
@@ -276,11 +276,11 @@ fn the_answer_again_lands_the_change_again() {
 #[test]
 fn the_answer_drop_cancels_the_plan() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
-    let epoch = world.plan().epoch;
+    let epoch = world.plan().epoch();
     let drop = world.command_variant(Verb::Answer, 2);
     world.submit(&ada(), drop).unwrap();
     assert_eq!(world.stage(), "apply/cancelled");
-    assert_eq!(world.plan().epoch, epoch.next());
+    assert_eq!(world.plan().epoch(), epoch.next());
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn any_other_answer_about_a_removed_change_is_refused() {
 #[test]
 fn a_question_about_a_removed_change_never_expires() {
     let mut world = ApplyAwaitingInputPrepared.default_world();
-    assert_eq!(world.plan().stage.question().unwrap().deadline, None);
+    assert_eq!(world.plan().stage().question().unwrap().deadline, None);
     world.advance_clock(Span::from_seconds(1_000_000_000));
     let refusal = world.expect_refusal(&worker(), Command::from(ExpireQuestion));
     assert_eq!(refusal, Refusal::QuestionOpen);
@@ -457,7 +457,7 @@ fn a_result_lands_only_with_an_approval() {
     world
         .submit_as_person(Verb::StartExecute)
         .submit_as_person(Verb::CompleteExecute);
-    assert_eq!(world.plan().approval, None, "revise voids the approval");
+    assert_eq!(world.plan().approval(), None, "revise voids the approval");
     let refusal = world.expect_refusal(&ada(), world.default_command(Verb::ApplyPlan));
     assert_eq!(refusal, Refusal::NeedsApproval);
 }
@@ -536,13 +536,13 @@ fn the_rest_of_a_partial_apply_is_a_new_plan_in_the_same_commit() {
     world.submit(&worker(), command).unwrap();
     assert_eq!(world.stage(), "apply/applied");
     let rest = &world.new_plans[0].plan;
-    assert_eq!(rest.origin, PlanOrigin::RestOf(world.plan().id));
-    assert_eq!(rest.stage.to_string(), "execute/complete");
+    assert_eq!(rest.origin(), PlanOrigin::RestOf(world.plan().id()));
+    assert_eq!(rest.stage().to_string(), "execute/complete");
     assert_eq!(
-        (&rest.actors, rest.profile, rest.decisions),
-        (&world.plan().actors, world.plan().profile, 1)
+        (rest.actors(), rest.profile(), rest.decisions()),
+        (world.plan().actors(), world.plan().profile(), 1)
     );
-    assert_eq!(rest.approval, None, "it takes the normal way");
+    assert_eq!(rest.approval(), None, "it takes the normal way");
 }
 
 #[test]
@@ -550,8 +550,8 @@ fn an_undo_is_a_new_plan_that_is_approved_and_applied() {
     let mut world = ApplyApplied.default_world();
     world.submit_as_person(Verb::Undo);
     let mut undo = world.world_of_new_plan(&world.new_plans[0]);
-    assert_eq!(undo.plan().origin, PlanOrigin::UndoOf(world.plan().id));
-    assert_eq!(undo.plan().decisions, 1);
+    assert_eq!(undo.plan().origin(), PlanOrigin::UndoOf(world.plan().id()));
+    assert_eq!(undo.plan().decisions(), 1);
     undo.submit_as_person(Verb::Approve)
         .submit_as_person(Verb::ApplyPlan);
     for verb in [Verb::StartApply, Verb::PrepareApply, Verb::CompleteApply] {
@@ -639,7 +639,7 @@ fn automatic_retries_end_at_the_limit_and_a_person_resets_the_count() {
         world.submit(&worker(), command).unwrap();
     };
     for attempt in 1..PlanLimits::default().attempts {
-        assert_eq!(world.plan().attempt, attempt);
+        assert_eq!(world.plan().attempt(), attempt);
         fail(&mut world);
         assert_eq!(world.stage(), "execute/queued");
         let refusal = world.expect_refusal(&worker(), world.default_command(Verb::StartExecute));
@@ -655,7 +655,7 @@ fn automatic_retries_end_at_the_limit_and_a_person_resets_the_count() {
     assert_eq!(world.stage(), "execute/errored");
     world.submit_as_person(Verb::Retry);
     let plan = world.plan();
-    assert_eq!((plan.attempt, plan.unattended_attempts), (4, 1));
+    assert_eq!((plan.attempt(), plan.unattended_attempts()), (4, 1));
 }
 
 #[test]
@@ -666,14 +666,14 @@ fn reclaims_fail_the_plan_at_the_limit_and_still_raise_the_epoch() {
             .submit_as(&worker(), Verb::Reclaim)
             .submit_as(&worker(), Verb::StartExecute);
     }
-    let (epoch, attempt) = (world.plan().epoch, world.plan().attempt);
+    let (epoch, attempt) = (world.plan().epoch(), world.plan().attempt());
     world.submit_as(&worker(), Verb::Reclaim);
     assert_eq!(
-        world.plan().stage.failure().unwrap().category,
+        world.plan().stage().failure().unwrap().category,
         FailureCategory::Lost
     );
-    assert_eq!(world.plan().epoch, epoch.next());
-    assert_eq!(world.plan().attempt, attempt);
+    assert_eq!(world.plan().epoch(), epoch.next());
+    assert_eq!(world.plan().attempt(), attempt);
     // No holder had that epoch, so no holder failed.
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Fail));
     assert!(matches!(refusal, Refusal::Fenced { .. }));
@@ -696,7 +696,7 @@ fn reclaims_fail_the_plan_at_the_limit_and_still_raise_the_epoch() {
 fn a_release_costs_no_attempt() {
     let mut world = ExecuteProcessing.default_world();
     world.submit_as_person(Verb::Release);
-    assert_eq!(world.plan().attempt, 1);
+    assert_eq!(world.plan().attempt(), 1);
 }
 
 #[test]
@@ -750,7 +750,7 @@ fn automatic_reversions_are_counted_for_the_whole_life_of_the_plan() {
     again(&mut world);
     let refusal = world.expect_refusal(&worker(), world.default_command(Verb::Revert));
     assert_eq!(refusal, Refusal::ReversionLimit(MAX_AUTOMATIC_REVERSIONS));
-    assert_eq!(world.plan().reversions, MAX_AUTOMATIC_REVERSIONS + 1);
+    assert_eq!(world.plan().reversions(), MAX_AUTOMATIC_REVERSIONS + 1);
 }
 
 #[test]
@@ -792,7 +792,7 @@ fn a_plan_without_targets_lands_without_approval_in_one_step() {
                 .submit_as(&worker(), Verb::StartApply)
                 .submit_as(&worker(), Verb::CompleteApply);
             assert_eq!(world.stage(), "apply/applied");
-            assert_eq!(world.plan().approval, None);
+            assert_eq!(world.plan().approval(), None);
         }
     }
 }
@@ -827,9 +827,9 @@ fn the_verbs_that_raise_the_epoch() {
         (ExecuteComplete, Verb::Revise),
     ] {
         let mut world = from.default_world();
-        let epoch = world.plan().epoch;
+        let epoch = world.plan().epoch();
         world.submit_as_person(verb);
-        assert_eq!(world.plan().epoch, epoch.next(), "{verb}");
+        assert_eq!(world.plan().epoch(), epoch.next(), "{verb}");
     }
 }
 
@@ -905,7 +905,7 @@ fn texts_that_some_store_cannot_hold_are_refused() {
 #[test]
 fn a_new_holder_is_not_reclaimed_because_an_earlier_one_died() {
     let mut world = ExecuteProcessing.default_world();
-    let dead_epoch = world.plan().epoch;
+    let dead_epoch = world.plan().epoch();
     world
         .submit_as_person(Verb::Reclaim)
         .submit_as_person(Verb::StartExecute);
@@ -916,7 +916,7 @@ fn a_new_holder_is_not_reclaimed_because_an_earlier_one_died() {
     };
     let refusal = world.expect_refusal(&worker(), reclaim(dead_epoch));
     assert!(matches!(refusal, Refusal::LeaseRuns { .. }), "{refusal}");
-    let live_epoch = world.plan().epoch;
+    let live_epoch = world.plan().epoch();
     assert!(world.submit(&worker(), reclaim(live_epoch)).is_ok());
 }
 

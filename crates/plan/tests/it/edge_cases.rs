@@ -186,7 +186,7 @@ fn dropped_paths_wait_for_the_next_holder_that_prepares_its_sandbox() {
             dropped: dropped.iter().map(|text| tree_path(text)).collect(),
         });
         world.submit(&ada(), command).unwrap();
-        let pending = world.plan().sandbox_preparation.dropped.clone();
+        let pending = world.plan().sandbox_preparation().dropped.clone();
         // The next holder fails before it prepares its sandbox.
         world
             .submit_as_person(Verb::StartExecute)
@@ -203,7 +203,7 @@ fn dropped_paths_wait_for_the_next_holder_that_prepares_its_sandbox() {
         .submit_as_person(Verb::Revise)
         .submit_as_person(Verb::StartExecute);
     world.submit_as_person(Verb::RecordBases);
-    assert!(world.plan().sandbox_preparation.dropped.is_empty());
+    assert!(world.plan().sandbox_preparation().dropped.is_empty());
 }
 
 #[test]
@@ -250,7 +250,11 @@ fn names_respect_format_padding() {
         format!("{:<10}|", FailureCategory::Transient),
         "transient |"
     );
-    let state = Spot::ApplyQueued.default_world().plan().stage.state_name();
+    let state = Spot::ApplyQueued
+        .default_world()
+        .plan()
+        .stage()
+        .state_name();
     assert_eq!(format!("{state:>8}"), "  queued");
 }
 
@@ -356,11 +360,11 @@ fn the_span_between_timestamps_is_signed() {
 #[test]
 fn only_the_current_holder_holds_a_plan() {
     let held_world = Spot::ExecuteProcessing.default_world();
-    let epoch = held_world.plan().epoch;
+    let epoch = held_world.plan().epoch();
     assert!(held_world.plan().is_held_by(epoch));
     assert!(!held_world.plan().is_held_by(epoch.next()));
     let waiting = Spot::ExecuteQueued.default_world();
-    assert!(!waiting.plan().is_held_by(waiting.plan().epoch));
+    assert!(!waiting.plan().is_held_by(waiting.plan().epoch()));
 }
 
 #[test]
@@ -372,7 +376,7 @@ fn every_resource_needs_a_base_commit() {
     };
     let record = |bases: Vec<ResourceCommit>| {
         Command::from(RecordBases {
-            epoch: world.plan().epoch,
+            epoch: world.plan().epoch(),
             bases,
         })
     };
@@ -428,10 +432,10 @@ fn a_read_only_plan_cannot_submit_changes() {
 #[test]
 fn reported_decisions_need_an_earlier_parent_and_an_actor_kind() {
     let world = Spot::StrategizeProcessing.default_world();
-    let root = world.plan().decisions;
+    let root = world.plan().decisions();
     let complete = |decisions: Vec<ReportedDecision>| {
         Command::from(CompleteStrategize {
-            epoch: world.plan().epoch,
+            epoch: world.plan().epoch(),
             decisions,
         })
     };
@@ -541,7 +545,7 @@ fn a_change_without_an_open_changeset_names_its_node() {
     let world = Spot::ExecuteProcessing.default_world();
     let record = |into| {
         Command::from(RecordChange {
-            epoch: world.plan().epoch,
+            epoch: world.plan().epoch(),
             into,
             entry: ChangesetEntry::new(tree_path("a"), PathOperation::Create),
         })
@@ -575,7 +579,7 @@ fn a_second_created_event_does_not_replay() {
     let world = Spot::StrategizeQueued.default_world();
     let mut again: Vec<RecordedEvent> = world.log.clone();
     let mut second = world.log[0].clone();
-    second.version = world.plan().version.next();
+    second.version = world.plan().version().next();
     again.push(second);
     let misfit = replay_events(&again).unwrap_err().to_string();
     assert!(misfit.contains("strategize/queued"), "{misfit}");
@@ -585,9 +589,9 @@ fn a_second_created_event_does_not_replay() {
 fn no_bases_are_recorded_while_landing() {
     let world = Spot::ApplyProcessing.default_world();
     let stray = RecordedEvent {
-        version: world.plan().version.next(),
+        version: world.plan().version().next(),
         event: Event::BasesRecorded {
-            epoch: world.plan().epoch,
+            epoch: world.plan().epoch(),
             bases: Vec::new(),
         },
         ..world.log.last().unwrap().clone()
@@ -667,9 +671,9 @@ fn in_a_batch_a_created_and_deleted_path_is_no_change() {
         .submit_as_person(Verb::StartExecute)
         .submit_as_person(Verb::OpenChangeset);
     let record = |operation| DecisionRequest {
-        plan_id: Some(world.plan().id),
+        plan_id: Some(world.plan().id()),
         ..request_without_plan(Command::from(RecordChange {
-            epoch: world.plan().epoch,
+            epoch: world.plan().epoch(),
             into: ChangesetSelector::OnlyOpen,
             entry: ChangesetEntry::new(tree_path("a"), operation),
         }))
@@ -707,7 +711,7 @@ fn a_fenced_epoch_says_whether_it_ended_or_was_never_issued() {
 fn a_strategy_without_decisions_records_none() {
     let world = Spot::StrategizeProcessing.default_world();
     let complete = Command::from(CompleteStrategize {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         decisions: Vec::new(),
     });
     let decision = world.decide(&worker(), complete).unwrap();
@@ -724,18 +728,18 @@ fn revising_after_a_failed_merge_catches_up_with_the_target() {
         let constrain = world.command_variant(Verb::Constrain, variant);
         world.submit(&worker(), constrain).unwrap();
         world.submit_as_person(Verb::Revise);
-        let catches_up = world.plan().sandbox_preparation.catch_up;
+        let catches_up = world.plan().sandbox_preparation().catch_up;
         let is_about_the_merge = matches!(kind, ConstraintKind::Conflict | ConstraintKind::Gate);
         assert_eq!(catches_up, is_about_the_merge, "{kind:?}");
         // The flag stays until a holder records the bases.
         world.submit_as_person(Verb::StartExecute);
         assert_eq!(
-            world.plan().sandbox_preparation.catch_up,
+            world.plan().sandbox_preparation().catch_up,
             catches_up,
             "{kind:?}"
         );
         world.submit_as_person(Verb::RecordBases);
-        assert!(world.plan().sandbox_preparation.is_default(), "{kind:?}");
+        assert!(world.plan().sandbox_preparation().is_default(), "{kind:?}");
     }
 }
 
@@ -793,8 +797,8 @@ fn only_a_fresh_start_clears_the_bases() {
             .submit_as_person(Verb::Fail);
         let retry = world.command_variant(Verb::Retry, variant);
         world.submit(&ada(), retry).unwrap();
-        assert_eq!(world.plan().sandbox_preparation.start, start);
-        assert_eq!(!world.plan().bases.is_empty(), keeps, "{start:?}");
+        assert_eq!(world.plan().sandbox_preparation().start, start);
+        assert_eq!(!world.plan().bases().is_empty(), keeps, "{start:?}");
     }
     // Entering execute discards what strategize left, but keeps the bases.
     let mut world = Spot::StrategizeProcessing.default_world();
@@ -803,10 +807,10 @@ fn only_a_fresh_start_clears_the_bases() {
         .submit_as_person(Verb::CompleteStrategize)
         .submit_as_person(Verb::ExecutePlan);
     assert_eq!(
-        world.plan().sandbox_preparation.start,
+        world.plan().sandbox_preparation().start,
         SandboxStartPoint::Base
     );
-    assert_eq!(world.plan().bases.len(), 2);
+    assert_eq!(world.plan().bases().len(), 2);
 }
 
 #[test]

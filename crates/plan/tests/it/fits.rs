@@ -121,8 +121,8 @@ fn candidate_events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
 
 fn event_fits(world: &PlanWorld, event: Event) -> bool {
     let recorded = RecordedEvent {
-        plan: world.plan().id,
-        version: world.plan().version.next(),
+        plan: world.plan().id(),
+        version: world.plan().version().next(),
         at: world.now,
         by: ada(),
         event,
@@ -136,7 +136,7 @@ fn what_fits_where() {
     for spot in Spot::ALL {
         let world = spot.default_world();
         writeln!(text, "{}", world.stage()).unwrap();
-        let epoch = world.plan().epoch;
+        let epoch = world.plan().epoch();
         let epochs = [
             ("under the epoch before", Epoch(epoch.0.saturating_sub(1))),
             ("under its epoch", epoch),

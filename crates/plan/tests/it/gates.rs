@@ -10,6 +10,7 @@ use plan::judgement::{
 };
 use plan::plan::{MAX_AUTOMATIC_REVERSIONS, MAX_FIXES, ResultRemedy, RuleWaiver};
 use plan::{Command, Digest, Profile, ReceiptOutcome, Refusal, Verb};
+use serde_json::json;
 
 use crate::spot::Spot;
 use crate::world::{
@@ -78,9 +79,9 @@ fn a_failing_rule_blocks_at_its_own_gates_only() {
                 .facts
                 .rules
                 .effective_rules_at(Gate::Apply.judged_gates());
-            let rules = rules.iter().map(|rule| rule.reference()).collect();
-            if let Some(approval) = &mut world.plan_mut().approval {
-                approval.rules = rules;
+            let rules: Vec<_> = rules.iter().map(|rule| rule.reference()).collect();
+            if world.plan().approval().is_some() {
+                world.edit_plan(|fields| fields["approval"]["rules"] = json!(rules));
             }
             let outcome = submit_judged(&world, verb, JudgementVariant::Failed).unwrap();
             let blocked = matches!(outcome, ReceiptOutcome::Blocked(_));
@@ -113,7 +114,7 @@ fn a_non_overridable_rule_blocks_despite_a_waiver() {
             reason: "smuggled in".into(),
             at: world.now,
         };
-        world.plan_mut().waivers.push(waiver);
+        world.edit_plan(|fields| fields["waivers"] = json!([waiver]));
         let outcome = submit_judged(&world, verb, JudgementVariant::Failed).unwrap();
         let blocked = matches!(outcome, ReceiptOutcome::Blocked(_));
         assert_eq!(blocked, !gates.is_empty(), "{verb}");
@@ -142,8 +143,8 @@ fn a_rule_added_while_judging_makes_the_judgement_stale_in_every_scope_of_the_pl
         let plan = world.plan();
         let scopes = [
             RuleScope::Global,
-            RuleScope::Action(plan.action.clone().unwrap()),
-            RuleScope::Plan(plan.id),
+            RuleScope::Action(plan.action().cloned().unwrap()),
+            RuleScope::Plan(plan.id()),
         ];
         for scope in scopes {
             let mut later = world.clone();
@@ -165,7 +166,7 @@ fn a_rule_added_while_judging_makes_the_judgement_stale_in_every_scope_of_the_pl
 #[test]
 fn a_landing_is_not_prepared_without_a_valid_approval() {
     let mut world = Spot::ApplyProcessing.default_world();
-    world.plan_mut().approval = None;
+    world.edit_plan(|fields| fields["approval"] = json!(null));
     let refusal = world.expect_refusal(&ada(), world.default_command(Verb::PrepareApply));
     assert_eq!(refusal, Refusal::NeedsApproval);
 }
@@ -205,14 +206,14 @@ fn failing_results_are_fixed_automatically_within_limits() {
         submit_failing_result(&mut world);
         assert_eq!(world.plan().unmet_rules().count(), 1);
         for made in 0..fixes {
-            assert_eq!(world.plan().fixes, made);
+            assert_eq!(world.plan().fixes(), made);
             assert_eq!(
                 world.plan().automatic_remedy(),
                 Some(ResultRemedy::Fix),
                 "{profile} {made}"
             );
             assert!(!world.plan().is_stuck_on_rules(), "{profile} {made}");
-            let written = serde_json::json!(world.plan()).get("fixes").cloned();
+            let written = json!(world.plan().state()).get("fixes").cloned();
             assert_eq!(written, (made > 0).then(|| made.into()), "{profile}");
             world.submit_as(&worker(), Verb::Revise);
             assert_eq!(
@@ -233,7 +234,7 @@ fn failing_results_are_fixed_automatically_within_limits() {
         assert!(refusal.is_err(), "{profile}");
         // A person's revise resets the count of automatic fixes.
         world.submit_as_person(Verb::Revise);
-        assert_eq!(world.plan().fixes, 0);
+        assert_eq!(world.plan().fixes(), 0);
         assert!(!world.plan().is_stuck_on_rules(), "{profile}");
     }
 }
@@ -283,7 +284,7 @@ fn a_waived_rule_needs_no_fix() {
 fn evidence_is_ordered_by_rule_and_subject() {
     let world = Spot::ExecuteComplete.default_world();
     let evidence = |rule: usize, subject: u8| RuleEvidence {
-        plan: world.plan().id,
+        plan: world.plan().id(),
         entry: 1,
         subject: Digest::hash_bytes(&[subject]),
         verdict: RuleVerdict {
@@ -320,7 +321,7 @@ fn a_plan_has_the_scopes_of_its_action_and_projects() {
             RuleScope::Global,
             RuleScope::Project("shop".parse().unwrap()),
             RuleScope::Action("tidy".parse().unwrap()),
-            RuleScope::Plan(plan.id),
+            RuleScope::Plan(plan.id()),
         ]
     );
 }
@@ -376,7 +377,7 @@ fn the_profile_decides_whether_an_approval_survives_a_merge() {
         let mut world = world_in_execute(profile);
         world.submit_as_person(Verb::CompleteExecute);
         let tips = |world: &PlanWorld, commit: &str| {
-            let resources = world.plan().resources.iter();
+            let resources = world.plan().resources().iter();
             let tip = |resource: &plan::PlanResource| plan::ResourceCommit {
                 resource: resource.name.clone(),
                 commit: commit.to_owned(),
@@ -409,7 +410,7 @@ fn each_target_is_compared_with_its_own_approved_tip() {
     world.submit_as_person(Verb::CompleteExecute);
     let names: Vec<String> = world
         .plan()
-        .resources
+        .resources()
         .iter()
         .map(|resource| resource.name.clone())
         .collect();
@@ -543,7 +544,7 @@ fn a_ruling_stays_until_the_person_changes_it() {
             targets: PlanTargets::default(),
         });
         world.submit(&ada(), command).unwrap();
-        let rulings = world.plan().rulings.iter();
+        let rulings = world.plan().rulings().iter();
         let rows = rulings.map(|ruling| {
             (
                 ruling.rule.name.to_string(),

@@ -25,7 +25,7 @@ pub fn check_invariants_without_log(world: &PlanWorld) {
 
 /// The current or last holder has the plan's epoch.
 fn check_epochs(plan: &Plan) {
-    let stage = &plan.stage;
+    let stage = plan.stage();
     let constraint = match stage {
         PlanStage::Apply(ApplyState::Constrained(constraint)) => Some(constraint.epoch),
         PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => None,
@@ -37,26 +37,26 @@ fn check_epochs(plan: &Plan) {
         constraint,
     ];
     for epoch in epochs.into_iter().flatten() {
-        assert_eq!(epoch, plan.epoch, "{stage} under another epoch");
+        assert_eq!(epoch, plan.epoch(), "{stage} under another epoch");
     }
 }
 
 fn check_counts(plan: &Plan) {
-    let (attempt, unattended) = (plan.attempt, plan.unattended_attempts);
+    let (attempt, unattended) = (plan.attempt(), plan.unattended_attempts());
     assert!(attempt >= 1, "attempt {attempt}");
     assert!(
         (1..=attempt).contains(&unattended),
         "{unattended} of {attempt} attempts unattended"
     );
-    assert!(plan.automatic_reversions <= plan.reversions);
-    assert!(plan.automatic_reversions <= MAX_AUTOMATIC_REVERSIONS);
+    assert!(plan.automatic_reversions() <= plan.reversions());
+    assert!(plan.automatic_reversions() <= MAX_AUTOMATIC_REVERSIONS);
     assert!(plan.entry_number(plan.phase()) >= 1);
-    assert!(plan.updated_at >= plan.created_at);
+    assert!(plan.updated_at() >= plan.created_at());
 }
 
 /// An intent only in apply, a result only after execute, an approval only of that result.
 fn check_stage_contents(plan: &Plan) {
-    let stage = &plan.stage;
+    let stage = plan.stage();
     if let Some(intent) = stage.intent() {
         assert_eq!(stage.phase(), Phase::Apply);
         assert_eq!(plan.has_targets(), !intent.moves.is_empty());
@@ -66,10 +66,12 @@ fn check_stage_contents(plan: &Plan) {
     }
     let complete = matches!(stage, PlanStage::Execute(WorkState::Complete));
     match stage.phase() {
-        Phase::Strategize => assert_eq!((&plan.result, &plan.approval), (&None, &None), "{stage}"),
+        Phase::Strategize => {
+            assert_eq!((plan.result(), plan.approval()), (None, None), "{stage}")
+        }
         // `cancelled` can follow any state.
         Phase::Execute if !complete && !stage.is_final() => {
-            assert_eq!(plan.approval, None, "{stage}");
+            assert_eq!(plan.approval(), None, "{stage}");
         }
         Phase::Execute => {}
         Phase::Apply => {
@@ -78,7 +80,7 @@ fn check_stage_contents(plan: &Plan) {
         }
     }
     if complete || stage.phase() == Phase::Apply {
-        assert!(plan.result.is_some(), "{stage} without a result");
+        assert!(plan.result().is_some(), "{stage} without a result");
     }
     if stage.is_final() {
         let undo = plan::decide::available_verbs(plan)
@@ -92,7 +94,7 @@ fn check_stage_contents(plan: &Plan) {
 
 /// Every `processing` has a lease, and nothing else has one.
 fn check_lease(world: &PlanWorld) {
-    let holder = world.plan().stage.holder();
+    let holder = world.plan().stage().holder();
     let lease = world.facts.lease.as_ref();
     assert_eq!(
         holder.map(|holder| (&holder.owner, holder.epoch)),
@@ -100,14 +102,14 @@ fn check_lease(world: &PlanWorld) {
         "the lease is the holder's"
     );
     for open in &world.facts.changesets {
-        assert!(open.epoch <= world.plan().epoch);
+        assert!(open.epoch <= world.plan().epoch());
     }
 }
 
 /// The plan's counters match its log.
 fn check_log(world: &PlanWorld) {
     let plan = world.plan();
-    assert_eq!(plan.version.0, world.log.len() as u64);
+    assert_eq!(plan.version().0, world.log.len() as u64);
     let mut decisions = 0;
     let (mut strategize, mut execute, mut apply) = (0, 0, 0);
     let (mut waivers, mut reversions) = (0, 0);
@@ -168,7 +170,7 @@ fn check_log(world: &PlanWorld) {
     }
     let entries = Phase::ALL.map(|phase| plan.entry_number(phase));
     assert_eq!(entries, [strategize, execute, apply], "entries by the log");
-    assert_eq!(plan.decisions, decisions, "decisions by the log");
-    assert_eq!(plan.reversions, reversions, "reversions by the log");
-    assert_eq!(plan.waivers.len(), waivers, "waivers by the log");
+    assert_eq!(plan.decisions(), decisions, "decisions by the log");
+    assert_eq!(plan.reversions(), reversions, "reversions by the log");
+    assert_eq!(plan.waivers().len(), waivers, "waivers by the log");
 }

@@ -12,6 +12,7 @@ use plan::ledger::{
 use plan::plan::PlanLimits;
 use plan::stage::FailureCategory;
 use plan::{Command, Epoch, Money, Profile, ReceiptOutcome, Refusal, Span, Verb};
+use serde_json::json;
 
 use crate::spot::Spot;
 use crate::world::{LandingSetup, PlanWorld, ada, worker};
@@ -21,7 +22,7 @@ const DOLLAR_MICROS: u64 = 1_000_000;
 /// A claimed plan with these limits.
 fn claimed_world(limits: PlanLimits) -> PlanWorld {
     let mut world = PlanWorld::new(Profile::Review, LandingSetup::OnTargets);
-    world.plan_mut().limits = limits;
+    world.edit_plan(|fields| fields["limits"] = json!(limits));
     world.submit_as_person(Verb::StartStrategize);
     world
 }
@@ -42,7 +43,7 @@ fn global_dollar_budget(limit: u64) -> GlobalBudget {
 
 fn reserve_command(world: &PlanWorld, metering: MeteringLevel, budget: GlobalBudget) -> Command {
     Command::from(ReserveBudget {
-        epoch: world.plan().epoch,
+        epoch: world.plan().epoch(),
         metering,
         budget,
     })
@@ -85,12 +86,12 @@ fn a_run_reserves_what_is_left_and_settles_its_usage() {
         (5 * DOLLAR_MICROS, 2 * DOLLAR_MICROS, 3 * DOLLAR_MICROS)
     );
     assert_eq!(plan_account(&world).reserved.cost, 3 * DOLLAR_MICROS);
-    let epoch = world.plan().epoch;
-    let version = world.plan().version;
+    let epoch = world.plan().epoch();
+    let version = world.plan().version();
     world
         .submit(&worker(), settle_command(epoch, DOLLAR_MICROS))
         .unwrap();
-    assert_eq!(world.plan().version, version);
+    assert_eq!(world.plan().version(), version);
     let ledger = world.facts.ledger.clone();
     for account in [ledger.global, ledger.plan] {
         assert_eq!(account.settled.cost, 3 * DOLLAR_MICROS);
@@ -103,7 +104,7 @@ fn a_run_reserves_what_is_left_and_settles_its_usage() {
 fn settling_again_charges_nothing() {
     let mut world = claimed_world(dollar_limits(5));
     submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
-    let epoch = world.plan().epoch;
+    let epoch = world.plan().epoch();
     world
         .submit(&worker(), settle_command(epoch, DOLLAR_MICROS))
         .unwrap();
@@ -250,7 +251,7 @@ fn a_fenced_holder_is_charged_in_full_until_it_reports() {
     for verb in [Verb::Reclaim, Verb::Cancel] {
         let mut world = claimed_world(limits);
         submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
-        let fenced = world.plan().epoch;
+        let fenced = world.plan().epoch();
         world
             .advance_clock(Span::from_seconds(10))
             .submit_as_person(verb);
@@ -289,7 +290,7 @@ fn a_running_holder_keeps_its_reservation() {
 #[test]
 fn a_result_lands_although_the_limit_is_reached() {
     let mut world = Spot::ApplyConstrained.default_world();
-    world.plan_mut().limits = dollar_limits(2);
+    world.edit_plan(|fields| fields["limits"] = json!(dollar_limits(2)));
     world.facts.ledger.plan.settled.cost = 2 * DOLLAR_MICROS;
     let retry = |limits| {
         let fresh = false;
@@ -308,7 +309,7 @@ fn in_a_batch_each_holder_has_its_own_reservation() {
     let mut world = claimed_world(PlanLimits::default());
     let budget = GlobalBudget::default();
     submit_reservation(&mut world, MeteringLevel::Cost, budget);
-    let fenced = world.plan().epoch;
+    let fenced = world.plan().epoch();
     world
         .submit(&worker(), settle_command(fenced, DOLLAR_MICROS))
         .unwrap();
@@ -316,11 +317,11 @@ fn in_a_batch_each_holder_has_its_own_reservation() {
         .submit_as_person(Verb::Reclaim)
         .submit_as_person(Verb::StartStrategize);
     submit_reservation(&mut world, MeteringLevel::Cost, budget);
-    let second = world.plan().epoch;
+    let second = world.plan().epoch();
     world
         .submit_as_person(Verb::Reclaim)
         .submit_as_person(Verb::StartStrategize);
-    let third = world.plan().epoch;
+    let third = world.plan().epoch();
     let commands = [
         reserve_command(&world, MeteringLevel::Time, budget),
         settle_command(second, 2 * DOLLAR_MICROS),
@@ -334,7 +335,7 @@ fn in_a_batch_each_holder_has_its_own_reservation() {
     assert_eq!(plan_account(&one_by_one).settled.cost, 6 * DOLLAR_MICROS);
     let requests = commands.map(|command| DecisionRequest {
         command,
-        plan_id: Some(world.plan().id),
+        plan_id: Some(world.plan().id()),
         caller: worker(),
         if_version: None,
     });
@@ -365,7 +366,7 @@ fn a_forfeited_holder_is_not_charged_again() {
 fn a_silent_holder_is_charged_until_its_lease_expired() {
     let mut world = claimed_world(PlanLimits::default());
     submit_reservation(&mut world, MeteringLevel::Time, GlobalBudget::default());
-    let epoch = world.plan().epoch;
+    let epoch = world.plan().epoch();
     world.advance_clock(Span::from_seconds(86_400));
     let command = Command::from(ReclaimLease {
         grounds: plan::command::ReclaimGrounds::Expired,
@@ -383,7 +384,7 @@ fn a_silent_holder_is_charged_until_its_lease_expired() {
 fn a_limit_that_leaves_nothing_is_refused_with_the_figures() {
     let mut world = claimed_world(dollar_limits(2));
     submit_reservation(&mut world, MeteringLevel::Cost, GlobalBudget::default());
-    let epoch = world.plan().epoch;
+    let epoch = world.plan().epoch();
     world
         .submit(&worker(), settle_command(epoch, 2 * DOLLAR_MICROS + 1))
         .unwrap();
@@ -408,7 +409,7 @@ fn a_limit_that_leaves_nothing_is_refused_with_the_figures() {
         );
     }
     world.submit(&ada(), retry(Some(dollar_limits(3)))).unwrap();
-    assert_eq!(world.plan().limits, dollar_limits(3));
+    assert_eq!(world.plan().limits(), dollar_limits(3));
     assert_eq!(world.stage(), "strategize/queued");
 }
 
@@ -443,7 +444,7 @@ fn amounts_are_formatted_for_people() {
     );
     let plan = PlanWorld::new(Profile::Review, LandingSetup::OnTargets)
         .plan()
-        .id;
+        .id();
     let accounts = [AccountName::Global, AccountName::Plan(plan)];
     assert_eq!(
         accounts.map(|name| name.to_string()),

@@ -90,13 +90,12 @@ impl ModelState {
         let mut world = spot.default_world();
         // The model does not explore rules.
         world.facts.rules = plan::invariant::RuleBook::default();
-        let plan = world.plan_mut();
-        if let Some(approval) = &mut plan.approval {
-            approval.rules.clear();
+        if world.plan().approval().is_some() {
+            world.edit_plan(|fields| fields["approval"]["rules"] = serde_json::json!([]));
         }
         world.facts.action = None;
         world.log.clear();
-        let epoch = world.plan().epoch;
+        let epoch = world.plan().epoch();
         Self {
             world,
             workers: [None; 2],
@@ -112,15 +111,15 @@ impl ModelState {
 
     fn state_key(&self) -> ModelStateKey {
         let plan = self.plan();
-        let holder = plan.stage.holder();
+        let holder = plan.stage().holder();
         ModelStateKey {
-            spot: Spot::of_stage(&plan.stage),
+            spot: Spot::of_stage(plan.stage()),
             vouched: is_vouched(plan),
             holder: holder.map(|holder| (holder.owner.clone(), holder.epoch)),
-            epoch: plan.epoch,
-            attempts: (plan.attempt, plan.unattended_attempts),
-            entries: plan.entries.values().copied().collect(),
-            asked: plan.asked,
+            epoch: plan.epoch(),
+            attempts: (plan.attempt(), plan.unattended_attempts()),
+            entries: plan.entries().values().copied().collect(),
+            asked: plan.asked(),
             signed: plan.valid_approval().is_some(),
             done: (self.world.facts.completions.iter())
                 .filter_map(|(verb, done)| Some((*verb, done.as_ref()?.epoch)))
@@ -219,13 +218,13 @@ impl ModelState {
         let mut next = self.clone();
         let before = self.plan();
         let events = decision.plans.iter().flat_map(|change| &change.events);
-        for recorded in events.filter(|one| one.plan == before.id) {
+        for recorded in events.filter(|one| one.plan == before.id()) {
             next.check_event(before, &recorded.event);
         }
         if let Some((epoch, worker)) = by
             && !(decision.plans.is_empty() && decision.rows.is_empty())
         {
-            let holder = before.stage.holder().expect("only a holder commits");
+            let holder = before.stage().holder().expect("only a holder commits");
             assert_eq!(holder.epoch, epoch, "a fenced holder committed {verb}");
             assert_eq!(holder.owner, OWNERS[worker]);
         }
@@ -259,7 +258,7 @@ impl ModelState {
         };
         match event {
             Event::Claimed { epoch, .. } => {
-                assert!(*epoch > before.epoch, "epoch {epoch} had a holder");
+                assert!(*epoch > before.epoch(), "epoch {epoch} had a holder");
             }
             Event::StrategizeCompleted { .. } => taken(Phase::Strategize),
             Event::ExecuteCompleted { .. } => taken(Phase::Execute),
@@ -374,12 +373,12 @@ impl ModelState {
     fn check_state(&self) {
         check_invariants_without_log(&self.world);
         let plan = self.plan();
-        let spot = Spot::of_stage(&plan.stage);
+        let spot = Spot::of_stage(plan.stage());
         match self.target {
             ModelTarget::New => assert!(
                 plan.is_prepared() || spot == Spot::ApplyApplied,
                 "the change is in the target, the plan in {}",
-                plan.stage
+                plan.stage()
             ),
             ModelTarget::Old => assert_ne!(spot, Spot::ApplyApplied, "applied without the change"),
             ModelTarget::Removed => {}
@@ -388,7 +387,7 @@ impl ModelState {
 }
 
 fn is_vouched(plan: &Plan) -> bool {
-    plan.stage
+    plan.stage()
         .intent()
         .is_some_and(|intent| intent.vouched.is_some())
 }
@@ -406,7 +405,7 @@ fn explore_states(
     for _ in 0..depth {
         let mut next_level = Vec::new();
         for (state, way) in level {
-            spots.insert(Spot::of_stage(&state.plan().stage));
+            spots.insert(Spot::of_stage(state.plan().stage()));
             if !inside(state.plan()) {
                 continue;
             }
@@ -427,7 +426,7 @@ fn explore_states(
     spots.extend(
         level
             .iter()
-            .map(|(state, _)| Spot::of_stage(&state.plan().stage)),
+            .map(|(state, _)| Spot::of_stage(state.plan().stage())),
     );
     (known.len(), spots)
 }
@@ -480,7 +479,7 @@ fn model_of_two_workers_and_a_person_during_work() {
 #[test]
 fn model_of_two_workers_and_a_person_during_landing() {
     let (states, spots) = explore_states(ModelState::start_at(Spot::ApplyQueued), 10, |plan| {
-        plan.phase() == Phase::Apply && !plan.stage.is_final()
+        plan.phase() == Phase::Apply && !plan.stage().is_final()
     });
     assert!(states > 20_000, "{states}");
     // Questions before the point of no return are covered by the other model.

@@ -67,13 +67,16 @@ fn make_plan(facts: &DecisionFacts, new: NewPlan) -> PlanChange {
 #[test]
 fn a_used_action_gives_a_plan_its_goal_and_actors() {
     let plan = make_plan(&default_facts(), new_plan()).plan;
-    assert_eq!(plan.goal.as_str(), "Tidy up");
+    assert_eq!(plan.goal().as_str(), "Tidy up");
     assert_eq!(
-        plan.actors,
+        *plan.actors(),
         PlanActors::for_both_phases("bot".parse().unwrap())
     );
-    assert_eq!(plan.stage.to_string(), "strategize/queued");
-    assert_eq!((plan.version.0, plan.epoch.0, plan.attempt), (1, 0, 1));
+    assert_eq!(plan.stage().to_string(), "strategize/queued");
+    assert_eq!(
+        (plan.version().0, plan.epoch().0, plan.attempt()),
+        (1, 0, 1)
+    );
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn a_plan_keeps_only_the_definitions_of_its_actors() {
         ..new_plan()
     };
     let plan = make_plan(&default_facts(), new).plan;
-    assert_eq!(plan.definitions, [human("bot")]);
+    assert_eq!(plan.definitions(), [human("bot")]);
     let bot = plan.actor_for_phase(Phase::Execute).unwrap();
     assert_eq!(plan.actor_definition(bot), Some(&human("bot")));
     assert_eq!(plan.actor_for_phase(Phase::Apply), None);
@@ -124,7 +127,7 @@ fn the_narrowest_profile_setting_wins() {
             ..new_plan()
         };
         let plan = make_plan(&action(action_says), new).plan;
-        (plan.profile, plan.profile_source)
+        (plan.profile(), plan.profile_source())
     };
     let flag = Some((Profile::Manual, ProfileSource::Flag));
     let (auto, user) = (
@@ -202,7 +205,7 @@ fn a_plan_needs_a_goal_and_an_actor() {
         goal: Some("tidy".into()),
         ..bare
     };
-    assert_eq!(make_plan(&none, new.clone()).plan.goal.as_str(), "tidy");
+    assert_eq!(make_plan(&none, new.clone()).plan.goal().as_str(), "tidy");
     let nobody = NewPlan {
         fallback_actors: None,
         ..new
@@ -245,7 +248,7 @@ fn arguments_are_checked_before_a_plan_is_created() {
         assert!(matches!(refusal, Refusal::Arguments(_)), "{bad:?}");
     }
     let plan = make_plan(&facts, plan_with(&[("depth", "9")])).plan;
-    assert_eq!(plan.arguments["depth"], ArgumentValue::Integer(9));
+    assert_eq!(plan.arguments()["depth"], ArgumentValue::Integer(9));
 }
 
 #[test]
@@ -305,7 +308,7 @@ fn an_action_is_archived_once() {
 #[test]
 fn a_rule_needs_an_existing_scope_and_a_unique_name() {
     let facts = default_facts();
-    let plan = RuleScope::Plan(facts.plan.as_ref().unwrap().id);
+    let plan = RuleScope::Plan(facts.plan.as_ref().unwrap().id());
     let add = |facts: &DecisionFacts, scope: &RuleScope, name: &str| {
         let command = Command::from(AddRule {
             scope: scope.clone(),
@@ -385,10 +388,10 @@ fn removing_a_rule_increments_the_revision_of_its_scope() {
 #[test]
 fn an_unexpected_version_is_refused_first() {
     let world = Spot::StrategizeQueued.default_world();
-    let version = world.plan().version;
+    let version = world.plan().version();
     let request = |if_version| DecisionRequest {
         command: world.default_command(plan::Verb::StartStrategize),
-        plan_id: Some(world.plan().id),
+        plan_id: Some(world.plan().id()),
         caller: worker(),
         if_version: Some(if_version),
     };
@@ -401,7 +404,7 @@ fn an_unexpected_version_is_refused_first() {
 fn a_command_about_a_missing_plan_is_refused() {
     let mut world = Spot::StrategizeQueued.default_world();
     let command = world.default_command(plan::Verb::Approve);
-    let id = world.plan().id;
+    let id = world.plan().id();
     let request = DecisionRequest {
         command,
         plan_id: Some(id),

@@ -444,7 +444,7 @@ fn a_plan_freezes_its_resources_but_not_their_locations() {
     let facts = facts_with_projects(&[shop_project(), other]);
     let plan = use_projects(&facts, &["shop", "acme/site", "local/shop"]).unwrap();
     let frozen: Vec<(&str, ResourceKind, Option<&str>)> = plan
-        .resources
+        .resources()
         .iter()
         .map(|one| (one.name.as_str(), one.kind, one.target.as_deref()))
         .collect();
@@ -458,7 +458,7 @@ fn a_plan_freezes_its_resources_but_not_their_locations() {
     );
     let projects: Vec<&QualifiedName> = plan.projects().into_iter().collect();
     assert_eq!(projects, [&parse_name("acme/site"), &parse_name("shop")]);
-    let written = serde_json::to_string(&plan).unwrap();
+    let written = serde_json::to_string(&(&**plan.terms(), plan.state())).unwrap();
     assert!(!written.contains("/src/app"), "{written}");
 }
 
@@ -479,7 +479,7 @@ fn projects_without_resources_cannot_be_used() {
     assert!(
         use_projects(&facts_with_projects(&[]), &[])
             .unwrap()
-            .resources
+            .resources()
             .is_empty()
     );
 }
@@ -494,7 +494,7 @@ fn claimable() -> Vec<(PlanWorld, Verb)> {
             plan::Phase::Execute => Verb::StartExecute,
             plan::Phase::Apply => Verb::StartApply,
         };
-        if world.plan().stage.queue_entry().is_some() {
+        if world.plan().stage().queue_entry().is_some() {
             found.push((world, verb));
         }
     }
@@ -573,7 +573,7 @@ fn a_linked_plan_can_use_only_the_resources_of_its_origin() {
     let made = world.decide(&ada(), undo(&["shop/docs"])).unwrap();
     let expected = world.plan().resource("shop/docs").unwrap();
     assert_eq!(
-        made.plans[0].plan.resources,
+        made.plans[0].plan.resources(),
         std::slice::from_ref(expected).to_vec()
     );
     let refusal = world.expect_refusal(&ada(), undo(&["shop/docs", "docs"]));

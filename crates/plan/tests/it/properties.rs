@@ -6,13 +6,14 @@
 //! `PROPTEST_DISABLE_FAILURE_PERSISTENCE` is set.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use planwright_plan as plan;
 
 use plan::decide::{EngineStep, available_verbs, next_engine_step};
 use plan::evolve::replay_events;
 use plan::plan::ResultRemedy;
-use plan::{Event, Phase, Plan, Profile, ReceiptOutcome, Verb};
+use plan::{Event, Phase, Plan, PlanState, PlanTerms, Profile, ReceiptOutcome, Verb};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{
@@ -68,7 +69,7 @@ proptest! {
                 let rests = matches!(next, EngineStep::Idle(_));
                 if !caller.is_person() {
                     let due = plan.due_at().is_some_and(|at| at <= world.now);
-                    assert_eq!(due, !rests, "{} under {}: {next:?}", plan.stage, plan.profile);
+                    assert_eq!(due, !rests, "{} under {}: {next:?}", plan.stage(), plan.profile());
                 }
                 let verb = match next {
                     EngineStep::Claim(Phase::Strategize) => Verb::StartStrategize,
@@ -85,7 +86,7 @@ proptest! {
                     EngineStep::Idle(_) => continue,
                 };
                 let answer = world.decide(&caller, world.default_command(verb));
-                assert!(answer.is_ok(), "{verb} in {}: {answer:?}", plan.stage);
+                assert!(answer.is_ok(), "{verb} in {}: {answer:?}", plan.stage());
             }
         });
     }
@@ -93,8 +94,11 @@ proptest! {
     #[test]
     fn a_plan_round_trips_through_json(walk in any_walk()) {
         let world = run_walk(&walk, |_| {});
-        let plan = serde_json::to_string(world.plan()).unwrap();
-        assert_eq!(&serde_json::from_str::<Plan>(&plan).unwrap(), world.plan());
+        let terms = serde_json::to_string(&**world.plan().terms()).unwrap();
+        let terms: PlanTerms = serde_json::from_str(&terms).unwrap();
+        let state = serde_json::to_string(world.plan().state()).unwrap();
+        let state: PlanState = serde_json::from_str(&state).unwrap();
+        assert_eq!(&Plan::from_parts(Arc::new(terms), state), world.plan());
         let log = serde_json::to_string(&world.log).unwrap();
         assert_eq!(serde_json::from_str::<Vec<plan::RecordedEvent>>(&log).unwrap(), world.log);
     }
@@ -122,9 +126,9 @@ proptest! {
     #[test]
     fn no_event_follows_an_ending(walk in any_walk(), other in any_walk()) {
         let world = run_walk(&walk, |_| {});
-        if world.plan().stage.is_final() {
+        if world.plan().stage().is_final() {
             for mut recorded in run_walk(&other, |_| {}).log {
-                recorded.version = world.plan().version.next();
+                recorded.version = world.plan().version().next();
                 assert!(plan::evolve(Some(world.plan().clone()), &recorded).is_err());
             }
         }
@@ -138,7 +142,7 @@ proptest! {
     #[test]
     fn final_is_final(walk in any_walk()) {
         run_walk(&walk, |step| {
-            if step.plan_before().stage.is_final() {
+            if step.plan_before().stage().is_final() {
                 assert_eq!(step.plan(), step.plan_before());
                 if let Ok(decision) = &step.answer {
                     assert_eq!(decision.rows, []);
@@ -160,12 +164,12 @@ proptest! {
                     ReceiptOutcome::AlreadyDone => {
                         assert_eq!(step.plan(), step.plan_before());
                         assert_eq!(decision.rows, []);
-                        assert_eq!(receipt.version, Some(step.plan_before().version));
+                        assert_eq!(receipt.version, Some(step.plan_before().version()));
                     }
                     ReceiptOutcome::Blocked(_) => {
                         assert_eq!(step.plan(), step.plan_before());
                         assert!(matches!(decision.rows.as_slice(), [plan::RowWrite::PutVerdict(_)]));
-                        assert_eq!(receipt.version, Some(step.plan_before().version));
+                        assert_eq!(receipt.version, Some(step.plan_before().version()));
                     }
                 }
             }
@@ -176,7 +180,7 @@ proptest! {
     fn a_judgement_opens_a_gate_only_if_it_is_fresh_and_passes(walk in any_walk()) {
         run_walk(&walk, |step| {
             let opened = step.new_events().any(|event| matches!(event, Event::GateHeld { .. }));
-            let waived = !step.plan_before().waivers.is_empty();
+            let waived = !step.plan_before().waivers().is_empty();
             if opened {
                 assert!(step.judged == JudgementVariant::Held || step.judged == JudgementVariant::Failed && waived);
             }
@@ -195,11 +199,11 @@ proptest! {
     fn counters_never_decrease(walk in any_walk()) {
         run_walk(&walk, |step| {
             let (old, new) = (step.plan_before(), step.plan());
-            assert!(new.epoch >= old.epoch);
-            assert_eq!(new.version.0, old.version.0 + step.new_events().count() as u64);
-            assert!(new.reversions >= old.reversions);
-            assert!(new.automatic_reversions >= old.automatic_reversions);
-            assert!(new.updated_at >= old.updated_at);
+            assert!(new.epoch() >= old.epoch());
+            assert_eq!(new.version().0, old.version().0 + step.new_events().count() as u64);
+            assert!(new.reversions() >= old.reversions());
+            assert!(new.automatic_reversions() >= old.automatic_reversions());
+            assert!(new.updated_at() >= old.updated_at());
             for phase in Phase::ALL {
                 assert!(new.entry_number(phase) >= old.entry_number(phase));
             }
@@ -225,7 +229,7 @@ proptest! {
                 Verb::Retry => step.plan().entry_number(Phase::Execute) > step.plan_before().entry_number(Phase::Execute),
                 _ => false,
             };
-            let by = step.plan().epoch.0 - step.plan_before().epoch.0;
+            let by = step.plan().epoch().0 - step.plan_before().epoch().0;
             assert_eq!(by, u64::from(raises), "{}", step.command.verb());
         });
     }
@@ -246,8 +250,8 @@ proptest! {
                     )
                 })
                 .count();
-            let expected = if entered { 1 } else { old.attempt + u32::try_from(retries).unwrap() };
-            assert_eq!(new.attempt, expected, "{}", step.command.verb());
+            let expected = if entered { 1 } else { old.attempt() + u32::try_from(retries).unwrap() };
+            assert_eq!(new.attempt(), expected, "{}", step.command.verb());
         });
     }
 
@@ -259,7 +263,7 @@ proptest! {
                 matches!(event, Event::RetryScheduled { .. } | Event::Reclaimed { .. })
             });
             if automatic && !old.is_prepared() {
-                assert!(new.unattended_attempts <= new.limits.attempts);
+                assert!(new.unattended_attempts() <= new.limits().attempts);
             }
         });
     }
@@ -275,7 +279,7 @@ proptest! {
     #[test]
     fn only_the_holders_epoch_writes_anything(walk in any_walk()) {
         run_walk(&walk, |step| {
-            let holder_epoch = step.plan_before().stage.holder().map(|holder| holder.epoch);
+            let holder_epoch = step.plan_before().stage().holder().map(|holder| holder.epoch);
             if let Some(epoch) = step.command.epoch()
                 && holder_epoch != Some(epoch)
             {
@@ -284,7 +288,7 @@ proptest! {
                     Ok(decision) => {
                         assert_eq!(decision.receipt.outcome, ReceiptOutcome::AlreadyDone);
                         assert!(decision.plans.is_empty() && decision.rows.is_empty());
-                        assert!(epoch <= step.plan_before().epoch, "an epoch to come did nothing yet");
+                        assert!(epoch <= step.plan_before().epoch(), "an epoch to come did nothing yet");
                     }
                 }
             }
@@ -313,7 +317,7 @@ proptest! {
             assert!(was_held, "{verb} by epoch {epoch}, which no holder ever had");
             match verb {
                 Verb::PrepareApply => assert!(
-                    step.plan_before().is_prepared() || step.plan_before().stage.is_final(),
+                    step.plan_before().is_prepared() || step.plan_before().stage().is_final(),
                     "an intent that was withdrawn is not prepared"
                 ),
                 Verb::WithdrawApply => assert!(!step.plan_before().is_prepared()),
@@ -330,11 +334,11 @@ proptest! {
                 return;
             }
             let old = step.plan_before();
-            let signed = old.approval.as_ref().is_some_and(|approval| approval.by.is_person());
+            let signed = old.approval().is_some_and(|approval| approval.by.is_person());
             match step.command.verb() {
-                Verb::StartStrategize | Verb::StartExecute => assert!(old.asked),
+                Verb::StartStrategize | Verb::StartExecute => assert!(old.asked()),
                 // A person's approval allows the landing.
-                Verb::StartApply => assert!(old.asked || signed),
+                Verb::StartApply => assert!(old.asked() || signed),
                 Verb::ApplyPlan => assert!(signed),
                 verb @ (Verb::ExecutePlan
                 | Verb::Approve
@@ -353,8 +357,8 @@ proptest! {
     #[test]
     fn past_the_point_of_no_return_the_intent_stays_until_it_is_resolved(walk in any_walk()) {
         run_walk(&walk, |step| {
-            let Some(intent) = step.plan_before().stage.intent() else { return };
-            match step.plan().stage.intent() {
+            let Some(intent) = step.plan_before().stage().intent() else { return };
+            match step.plan().stage().intent() {
                 Some(kept) => assert_eq!(kept.moves, intent.moves),
                 None => match step.command.verb() {
                     Verb::WithdrawApply | Verb::CompleteApply | Verb::Answer => {}
@@ -392,7 +396,7 @@ proptest! {
                     | Spot::ApplyCancelled
                     | Spot::ApplyApplied
             ));
-            if step.plan().stage.holder().is_some() {
+            if step.plan().stage().holder().is_some() {
                 let mut abandoned = step.after.clone();
                 abandoned.submit_as(&worker(), Verb::Reclaim);
                 let landed = follow_hints(abandoned, |hints| hints.first().copied());
@@ -405,17 +409,17 @@ proptest! {
 /// Returns where a person ends up by following the available verbs. A plan that is already final
 /// counts as landed.
 fn follow_hints(mut world: PlanWorld, choose: impl Fn(&[Verb]) -> Option<Verb>) -> Spot {
-    if world.plan().stage.is_final() {
+    if world.plan().stage().is_final() {
         return Spot::ApplyApplied;
     }
     for _ in 0..16 {
-        if world.plan().stage.is_final() {
+        if world.plan().stage().is_final() {
             break;
         }
         let verb = choose(&available_verbs(world.plan())).unwrap();
         world.submit_as_person(verb);
     }
-    Spot::of_stage(&world.plan().stage)
+    Spot::of_stage(world.plan().stage())
 }
 
 /// The properties prove little if the walks do not reach every state.
@@ -429,7 +433,7 @@ fn random_walks_reach_every_state() {
     for _ in 0..300 {
         let walk = any_walk().new_tree(&mut runner).unwrap().current();
         let end = run_walk(&walk, |step| {
-            spots.insert(Spot::of_stage(&step.plan().stage));
+            spots.insert(Spot::of_stage(step.plan().stage()));
             if step.answer.is_ok() {
                 verbs.insert(step.command.verb());
             }

@@ -86,10 +86,10 @@ impl WalkStep<'_> {
 /// Returns verbs that are accepted in this state but not listed as available.
 fn verbs_beside_hints(world: &PlanWorld) -> Vec<Verb> {
     let plan = world.plan();
-    if plan.stage.question().is_some() {
+    if plan.stage().question().is_some() {
         return vec![Verb::ExpireQuestion];
     }
-    match (plan.stage.holder(), plan.phase()) {
+    match (plan.stage().holder(), plan.phase()) {
         (Some(_), Phase::Execute) if world.facts.changesets.is_empty() => {
             vec![Verb::OpenChangeset, Verb::Reclaim]
         }
@@ -212,7 +212,7 @@ fn command_for_move(world: &PlanWorld, one: &WalkMove) -> Option<(Caller, Comman
             *hints.get(index % hints.len().max(1))?
         }
     };
-    let current = world.plan().epoch.0;
+    let current = world.plan().epoch().0;
     let epoch = match one.epoch {
         EpochPick::Right => current,
         EpochPick::Stale(by) => current.checked_sub(by)?,

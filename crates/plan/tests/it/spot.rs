@@ -108,7 +108,7 @@ impl Spot {
             }
         };
         assert_eq!(
-            Self::of_stage(&world.plan().stage),
+            Self::of_stage(world.plan().stage()),
             self,
             "{self:?} was not reached"
         );

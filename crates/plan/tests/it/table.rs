@@ -157,8 +157,8 @@ fn describe_outcome(
     let Some(change) = decision.plans.first() else {
         return Ok("rows".into());
     };
-    let (before, after) = (world.stage(), change.plan.stage.to_string());
-    if change.plan.id != world.plan().id {
+    let (before, after) = (world.stage(), change.plan.stage().to_string());
+    if change.plan.id() != world.plan().id() {
         Ok(format!("→ a new plan in {after}"))
     } else if before == after {
         let events: Vec<_> = change.events.iter().map(|one| one.event.kind()).collect();
@@ -250,7 +250,7 @@ fn every_command_of_a_holder_with_another_epoch() {
         let mut alike: Vec<(String, Vec<String>)> = Vec::new();
         for spot in Spot::ALL {
             let world = spot.default_world();
-            let Some(epoch) = world.plan().epoch.0.checked_add_signed(shift) else {
+            let Some(epoch) = world.plan().epoch().0.checked_add_signed(shift) else {
                 continue;
             };
             let input = CommandInput {

@@ -23,6 +23,7 @@ use plan::{
     PlanActors, PlanId, PlanVersion, Profile, RecordedEvent, Refusal, RowWrite, Span, Timestamp,
     Verb, decide,
 };
+use serde_json::Value;
 
 use crate::completions::fold_completions;
 
@@ -177,19 +178,21 @@ impl PlanWorld {
         self.facts.plan.as_ref().unwrap()
     }
 
-    /// Mutable access, for states that no command produces.
-    pub fn plan_mut(&mut self) -> &mut Plan {
-        Arc::make_mut(self.facts.plan.as_mut().unwrap())
+    /// Changes encoded fields of the plan, for states that no command produces.
+    pub fn edit_plan(&mut self, edit: impl FnOnce(&mut Value)) {
+        let mut fields = merge_encoded_parts(self.plan());
+        edit(&mut fields);
+        self.facts.plan = Some(Arc::new(decode_parts(fields)));
     }
 
     pub fn stage(&self) -> String {
-        self.plan().stage.to_string()
+        self.plan().stage().to_string()
     }
 
     pub fn decide(&self, caller: &Caller, command: Command) -> Result<Decision, Refusal> {
         let request = DecisionRequest {
             command,
-            plan_id: Some(self.plan().id),
+            plan_id: Some(self.plan().id()),
             caller: caller.clone(),
             if_version: None,
         };
@@ -198,9 +201,9 @@ impl PlanWorld {
 
     /// Applies a decision as a store would.
     pub fn commit(&mut self, decision: &Decision) {
-        let id = self.plan().id;
+        let id = self.plan().id();
         for change in &decision.plans {
-            if change.plan.id == id {
+            if change.plan.id() == id {
                 let before = Some(self.plan().clone());
                 fold_completions(&mut self.facts.completions, before, &change.events);
                 self.log.extend(change.events.iter().cloned());
@@ -259,7 +262,7 @@ impl PlanWorld {
 
     pub fn default_input(&self) -> CommandInput {
         CommandInput {
-            epoch: self.plan().epoch,
+            epoch: self.plan().epoch(),
             judged: JudgementVariant::Held,
             owner: "w1",
             lease: LEASE_LENGTH,
@@ -285,7 +288,7 @@ impl PlanWorld {
 
     pub fn judgement(&self, judged: JudgementVariant) -> GateJudgement {
         let mut judgement = GateJudgement {
-            version: self.plan().version,
+            version: self.plan().version(),
             revisions: self.facts.rules.revisions.clone(),
             verdicts: self
                 .facts
@@ -306,7 +309,9 @@ impl PlanWorld {
                     verdict.outcome = RuleOutcome::Failed("it is not".into());
                 }
             }
-            JudgementVariant::OldPlan => judgement.version = PlanVersion(self.plan().version.0 - 1),
+            JudgementVariant::OldPlan => {
+                judgement.version = PlanVersion(self.plan().version().0 - 1)
+            }
             JudgementVariant::OldRules => judgement.revisions = BTreeMap::new(),
             JudgementVariant::Incomplete => judgement.verdicts.clear(),
         }
@@ -360,6 +365,21 @@ impl PlanWorld {
             .entries
             .retain(|(of, entry)| *of != changeset || entry.path != *path);
     }
+}
+
+/// Returns the encoded terms and state of a plan as one object. They share no field names.
+pub fn merge_encoded_parts(plan: &Plan) -> Value {
+    let mut fields = serde_json::to_value(&**plan.terms()).unwrap();
+    let state = serde_json::to_value(plan.state()).unwrap();
+    let state = state.as_object().unwrap().clone();
+    fields.as_object_mut().unwrap().extend(state);
+    fields
+}
+
+/// Decodes a plan from such an object.
+pub fn decode_parts(fields: Value) -> Plan {
+    let terms = serde_json::from_value(fields.clone()).unwrap();
+    Plan::from_parts(Arc::new(terms), serde_json::from_value(fields).unwrap())
 }
 
 fn tidy_action(lands: LandingSetup) -> Action {

@@ -128,7 +128,7 @@ pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
 pub fn default_landing_options(row: &PlanRow) -> &LandingOptions {
     let approval = row.plan.valid_approval();
     let approval = approval.filter(|approval| !approval.once || row.plan.is_prepared());
-    approval.map_or(&row.plan.policy.landing, |approval| &approval.options)
+    approval.map_or(&row.plan.policy().landing, |approval| &approval.options)
 }
 
 /// Approves and lands a plan, and describes the outcome.
@@ -174,7 +174,7 @@ pub fn confirm_landing(
     row: &PlanRow,
     prompt: &LandingPrompt<'_>,
 ) -> Result<(), CommandError> {
-    let handle = app.lifecycle()?.short_handle(row.plan.id)?;
+    let handle = app.lifecycle()?.short_handle(row.plan.id())?;
     if !ui::can_ask_person(app.format) {
         return Err(CommandError::new(
             CommandExit::NeedsPerson,
@@ -194,16 +194,16 @@ pub fn confirm_landing(
         LandingPrompt::Undo => &[],
     };
     let summary = diff::summarize_changes(
-        &app.lifecycle()?.sandboxes().view_changes(row.plan.id)?,
+        &app.lifecycle()?.sandboxes().view_changes(row.plan.id())?,
         paths,
     )?;
-    let targets: Vec<String> = row.plan.resources.iter().map(describe_target).collect();
+    let targets: Vec<String> = row.plan.resources().iter().map(describe_target).collect();
     let targets = targets.join(", ");
     let question = match prompt {
         LandingPrompt::Undo => format!("Undo this on {targets}?"),
         LandingPrompt::Apply(_) => format!("Land this on {targets}?"),
     };
-    let goal = ui::truncate_line(row.plan.goal.as_str(), 70);
+    let goal = ui::truncate_line(row.plan.goal().as_str(), 70);
     let question = format!("{summary}{goal}\n{question} [y/N] ");
     let answer = ui::ask_person(&question).unwrap_or_default().to_lowercase();
     if matches!(answer.as_str(), "y" | "yes") {
@@ -233,11 +233,11 @@ fn describe_target(resource: &plan::PlanResource) -> String {
 }
 
 fn needs_approval(row: &PlanRow) -> bool {
-    let can_approve = match &row.plan.stage {
+    let can_approve = match row.plan.stage() {
         PlanStage::Apply(landing) => matches!(landing, ApplyState::Constrained(_)),
         PlanStage::Strategize(_) | PlanStage::Execute(_) => true,
     };
-    can_approve && row.plan.has_targets() && row.plan.result.is_some()
+    can_approve && row.plan.has_targets() && row.plan.result().is_some()
 }
 
 /// Describes a landing: the answer if it landed, otherwise an error with the next command.
@@ -249,8 +249,8 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             rest,
             followed: _,
         } => {
-            let handle = app.lifecycle()?.short_handle(done.plan.id)?;
-            let mut text = match done.plan.origin {
+            let handle = app.lifecycle()?.short_handle(done.plan.id())?;
+            let mut text = match done.plan.origin() {
                 PlanOrigin::UndoOf(of) => {
                     let of = app.lifecycle()?.short_handle(of)?;
                     format!("Undid {}: {handle} ", ui::style_text(ui::BOLD, of))
@@ -287,7 +287,7 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
                 });
                 answer = answer.with_hint(format!("planwright apply {rest}"));
             }
-            let on_a_branch = done.plan.approval.as_ref();
+            let on_a_branch = done.plan.approval();
             let on_a_branch = on_a_branch.is_some_and(|approval| {
                 matches!(approval.options.shape, LandingDestination::Branch(_))
             });
@@ -297,12 +297,12 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             Ok(answer)
         }
         LandingOutcome::Constrained(done) => {
-            let handle = app.lifecycle()?.short_handle(done.plan.id)?;
+            let handle = app.lifecycle()?.short_handle(done.plan.id())?;
             Err(constrained_error(app, &done, &handle)?)
         }
         LandingOutcome::NeedsAnswer(done) => {
-            let handle = app.lifecycle()?.short_handle(done.plan.id)?;
-            let question = done.plan.stage.question();
+            let handle = app.lifecycle()?.short_handle(done.plan.id())?;
+            let question = done.plan.stage().question();
             let text = question.map_or_else(String::new, |question| question.text.to_string());
             let mut error = CommandError::new(CommandExit::NeedsPerson, text)
                 .with_hint(format!(
@@ -324,14 +324,14 @@ fn not_landed_error(
     app: &App,
     done: &lifecycle::OperationOutcome,
 ) -> Result<CommandError, CommandError> {
-    let handle = app.lifecycle()?.short_handle(done.plan.id)?;
-    let message = match (done.plan.stage.failure(), done.plan.stage.ending()) {
+    let handle = app.lifecycle()?.short_handle(done.plan.id())?;
+    let message = match (done.plan.stage().failure(), done.plan.stage().ending()) {
         (Some(failure), _) => format!("Nothing landed: {}", failure.message),
         (None, Some(ending)) => format!("Nothing landed: {} cancelled the plan.", ending.by),
         (None, None) => "Nothing landed.".to_owned(),
     };
     let mut error = CommandError::new(CommandExit::NotLanded, message);
-    if done.plan.stage.failure().is_some() {
+    if done.plan.stage().failure().is_some() {
         error = error.with_hint(repeat_apply_command(&done.plan, &handle));
     }
     error.data = view_with_receipt(app, done)?;
@@ -343,7 +343,7 @@ fn describe_landed(plan: &plan::Plan) -> String {
         return "is done".to_owned();
     }
     let places: Vec<String> = plan
-        .landed
+        .landed()
         .iter()
         .map(|step| {
             let commit = &step.new[..step.new.len().min(10)];
@@ -361,7 +361,7 @@ fn describe_landed(plan: &plan::Plan) -> String {
 pub fn repeat_apply_command(plan: &plan::Plan, handle: &str) -> String {
     let command = format!("planwright apply {handle}");
     match plan.valid_approval() {
-        Some(approval) => with_landing_flags(command, &approval.options, &plan.policy.landing),
+        Some(approval) => with_landing_flags(command, &approval.options, &plan.policy().landing),
         None => command,
     }
 }
@@ -397,7 +397,7 @@ fn constrained_error(
     done: &lifecycle::OperationOutcome,
     handle: &str,
 ) -> Result<CommandError, CommandError> {
-    let PlanStage::Apply(ApplyState::Constrained(constraint)) = &done.plan.stage else {
+    let PlanStage::Apply(ApplyState::Constrained(constraint)) = done.plan.stage() else {
         return Ok(CommandError::new(
             CommandExit::Conflict,
             "Can't land this result.",
@@ -429,7 +429,7 @@ fn constrained_error(
                 "Commit or stash these paths. Edits elsewhere are fine.".to_owned(),
                 repeat_apply_command(&done.plan, handle),
             ];
-            if done.plan.resources.iter().any(|one| one.target.is_some()) {
+            if done.plan.resources().iter().any(|one| one.target.is_some()) {
                 let aside = format!("planwright apply {handle} --as branch NAME");
                 hints.push(format!("Or land on a new branch: {aside}"));
             }

@@ -39,7 +39,7 @@ pub fn run(args: &ApproveArgs, app: &App) -> Result<CommandAnswer, CommandError>
         return answer_for_move(app, &done);
     }
     let row = app.lifecycle()?.get_plan(plan_id)?;
-    let options = args.landing.options_or(&row.plan.policy.landing)?;
+    let options = args.landing.options_or(&row.plan.policy().landing)?;
     let done = app.lifecycle()?.approve_result(plan_id, &options, &call)?;
     answer_for_move(app, &done)
 }

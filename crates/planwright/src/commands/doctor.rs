@@ -156,7 +156,7 @@ fn fix_problems(app: &App) -> Result<Vec<String>, CommandError> {
         .leases()
         .reclaim_expired_leases(100, &app.new_call())?
     {
-        fixed.push(format!("reclaimed the expired lease of plan {}", plan.id));
+        fixed.push(format!("reclaimed the expired lease of plan {}", plan.id()));
     }
     Ok(fixed)
 }

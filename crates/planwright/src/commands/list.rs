@@ -83,6 +83,7 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         action: args.action.clone(),
         needs_person: args.needs_me,
         project: None,
+        origin: None,
     };
     let projects = match &args.project {
         Some(project) => Some(vec![project.clone()]),
@@ -109,7 +110,7 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let mut summaries = Vec::new();
     for row in &rows {
         let mut summary = summarize_plan(app, row)?;
-        summary.undone_by = undone_plans.undoing_plan(row.plan.id);
+        summary.undone_by = undone_plans.undoing_plan(row.plan.id());
         if summary.undone_by.is_some() {
             summary.standing = PlanStanding::Undone;
         }
@@ -121,11 +122,11 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
                 ui::standing_style(summary.standing),
             ),
             (summary.phase.to_owned(), ui::DIM),
-            (ui::format_age(now, row.plan.updated_at), ui::DIM),
+            (ui::format_age(now, row.plan.updated_at()), ui::DIM),
         ];
         if args.cost {
-            let account = app.lifecycle()?.budgets().read_ledger(row.plan.id)?.plan;
-            let limit = row.plan.limits.limit_for(BudgetUnit::Cost);
+            let account = app.lifecycle()?.budgets().read_ledger(row.plan.id())?.plan;
+            let limit = row.plan.limits().limit_for(BudgetUnit::Cost);
             let spent = ui::format_spent(BudgetUnit::Cost, account.settled.cost, limit);
             cells.push((spent, anstyle::Style::new()));
             summary.used = Some(UsageView::new(&account));
@@ -134,7 +135,7 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         table.add_row(cells);
         summaries.push(summary);
     }
-    let next = rows.last().filter(|_| more).map(|row| row.plan.id);
+    let next = rows.last().filter(|_| more).map(|row| row.plan.id());
     let in_repository = args.project.is_none() && projects.is_some();
     let text = if rows.is_empty() && in_repository {
         "No plans for this repository.\n".to_owned()
@@ -165,18 +166,18 @@ fn goal_cell(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
 
 pub fn summarize_plan(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
     Ok(PlanSummary {
-        plan_id: row.plan.id,
-        handle: app.lifecycle()?.short_handle(row.plan.id)?,
-        goal: row.plan.goal.first_line().to_owned(),
-        action: row.plan.action.as_ref().map(ToString::to_string),
+        plan_id: row.plan.id(),
+        handle: app.lifecycle()?.short_handle(row.plan.id())?,
+        goal: row.plan.goal().first_line().to_owned(),
+        action: row.plan.action().map(ToString::to_string),
         phase: row.plan.phase().as_str(),
-        state: row.plan.stage.state_name().as_str(),
+        state: row.plan.stage().state_name().as_str(),
         standing: api::plans::find_standing(app.lifecycle()?, row)?,
-        version: row.plan.version.0,
+        version: row.plan.version().0,
         needs_person: row.needs_person(),
-        updated_at: row.plan.updated_at,
+        updated_at: row.plan.updated_at(),
         next: app.next_command(row)?,
-        undo_of: match row.plan.origin {
+        undo_of: match row.plan.origin() {
             PlanOrigin::UndoOf(of) => Some(of),
             PlanOrigin::Use | PlanOrigin::RestOf(_) => None,
         },

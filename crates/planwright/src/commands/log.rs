@@ -176,7 +176,7 @@ fn follow_plan(
     let mut last_version = 0;
     loop {
         let row = lifecycle.get_plan(plan_id)?;
-        if row.plan.version.0 > last_version {
+        if row.plan.version().0 > last_version {
             for recorded in lifecycle.read_history(plan_id)? {
                 if recorded.version.0 > last_version {
                     last_version = recorded.version.0;
@@ -188,7 +188,7 @@ fn follow_plan(
                 }
             }
         }
-        if row.plan.stage.is_final() || !has_reader() {
+        if row.plan.stage().is_final() || !has_reader() {
             let data = json!({ "plan_id": plan_id, "events": last_version });
             return Ok(CommandAnswer::new(data, String::new()));
         }

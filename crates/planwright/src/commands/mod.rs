@@ -192,7 +192,7 @@ fn continue_unless_detached(
     if detach || done.repeated || !run::is_workable(&done.plan) {
         return answer_for_move(app, done);
     }
-    run::continue_plan(app, done.plan.id, run::LandingConsent::Asked)
+    run::continue_plan(app, done.plan.id(), run::LandingConsent::Asked)
 }
 
 /// Answers a command that changed a plan: where the plan stands now, and the next command.
@@ -202,20 +202,20 @@ fn answer_for_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, 
 
 /// Returns the goal as a second line, because a handle alone does not say which plan it is.
 fn goal_line(plan: &::plan::Plan) -> String {
-    let goal = ui::truncate_line(plan.goal.as_str(), 70);
+    let goal = ui::truncate_line(plan.goal().as_str(), 70);
     format!("  {}\n", ui::style_text(ui::DIM, goal))
 }
 
 fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
-    let row = app.lifecycle()?.get_plan(done.plan.id)?;
+    let row = app.lifecycle()?.get_plan(done.plan.id())?;
     let standing = api::plans::find_standing(app.lifecycle()?, &row)?;
-    let handle = app.lifecycle()?.short_handle(done.plan.id)?;
+    let handle = app.lifecycle()?.short_handle(done.plan.id())?;
     let text = format!(
         "{}: {} ({}, version {})\n{}",
         ui::style_text(ui::BOLD, &handle),
         ui::style_standing(standing),
-        row.plan.stage,
-        row.plan.version,
+        row.plan.stage(),
+        row.plan.version(),
         goal_line(&row.plan)
     );
     let mut answer = CommandAnswer::new(view_with_receipt(app, done)?, text);
@@ -238,7 +238,7 @@ fn answer_or_receipt(
     description: Result<CommandAnswer, CommandError>,
 ) -> Result<CommandAnswer, CommandError> {
     description.or_else(|error| {
-        let id = done.plan.id;
+        let id = done.plan.id();
         let mut data = receipt_fields(done);
         data.insert("plan_id".to_owned(), json!(id));
         let mut answer = CommandAnswer::new(data, format!("Done, plan {id}.\n"));
@@ -271,7 +271,7 @@ fn receipt_fields(done: &OperationOutcome) -> Map<String, Value> {
 
 /// The plan view with the receipt of this call.
 fn view_with_receipt(app: &App, done: &OperationOutcome) -> Result<Value, CommandError> {
-    let mut data = json!(api::plans::get_plan_view(app.lifecycle()?, done.plan.id)?);
+    let mut data = json!(api::plans::get_plan_view(app.lifecycle()?, done.plan.id())?);
     if let Value::Object(fields) = &mut data {
         fields.extend(receipt_fields(done));
     }

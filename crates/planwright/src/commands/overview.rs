@@ -165,7 +165,10 @@ fn list_interrupted_plans(
     };
     let rows = app.lifecycle()?.list_plans(&filter, None, MAX_HELD_PLANS)?;
     let mut interrupted = Vec::new();
-    for row in rows.iter().filter(|row| !unfinished.contains(&row.plan.id)) {
+    for row in rows
+        .iter()
+        .filter(|row| !unfinished.contains(&row.plan.id()))
+    {
         if interrupted.len() < MAX_SHOWN_PLANS && api::plans::is_interrupted(app.lifecycle()?, row)?
         {
             interrupted.push(list::summarize_plan(app, row)?);

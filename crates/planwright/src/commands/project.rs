@@ -245,8 +245,8 @@ fn list_stranded_plans(app: &App, project: &QualifiedName) -> Result<Vec<PlanId>
     let rows = app
         .lifecycle()?
         .list_plans(&filter, None, MAX_LISTED_PLANS)?;
-    let unfinished = rows.iter().filter(|row| !row.plan.stage.is_final());
-    Ok(unfinished.map(|row| row.plan.id).collect())
+    let unfinished = rows.iter().filter(|row| !row.plan.stage().is_final());
+    Ok(unfinished.map(|row| row.plan.id()).collect())
 }
 
 /// Returns the command that creates this project again.

@@ -28,7 +28,7 @@ pub fn run(args: &RetryArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let overrides = args.limits.overrides();
     let limits = match overrides.is_any_set() {
         false => None,
-        true => Some(overrides.apply_to(lifecycle.get_plan(plan)?.plan.limits)),
+        true => Some(overrides.apply_to(lifecycle.get_plan(plan)?.plan.limits())),
     };
     let done = lifecycle.retry_phase(plan, args.fresh, limits, &call)?;
     continue_unless_detached(args.detach, app, &done)

@@ -124,13 +124,13 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
             Err(lifecycle::LifecycleError::Refused(_)) if id.is_none() => continue,
             Err(error) => return Err(error.into()),
         };
-        if !row.plan.stage.is_final() {
+        if !row.plan.stage().is_final() {
             if id.is_some() {
                 return Err(CommandError::new(
                     CommandExit::Conflict,
                     format!(
                         "The plan is not finished ({}); its sandbox is kept.",
-                        row.plan.stage
+                        row.plan.stage()
                     ),
                 )
                 .with_hint(format!("planwright cancel {plan}")));

@@ -37,7 +37,7 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let lifecycle = app.lifecycle()?;
     // Edits made now would be submitted as the holder's work.
-    if let Some(holder) = lifecycle.get_plan(plan_id)?.plan.stage.holder() {
+    if let Some(holder) = lifecycle.get_plan(plan_id)?.plan.stage().holder() {
         let handle = lifecycle.short_handle(plan_id)?;
         return Err(CommandError::new(
             CommandExit::Conflict,
@@ -172,7 +172,7 @@ fn submit_work(
     claim: &Claim,
     allow_markers: bool,
 ) -> Result<CommandAnswer, CommandError> {
-    let (plan, epoch) = (claim.plan().id, claim.epoch());
+    let (plan, epoch) = (claim.plan().id(), claim.epoch());
     let (lifecycle, call) = (app.lifecycle()?, app.new_call());
     let result = ResultContent::default();
     let allowed = SubmitExceptions {
@@ -195,7 +195,11 @@ fn submit_work(
         }
     };
     let mut answer = answer_for_move(app, &done)?;
-    let changes = done.plan.result.iter().flat_map(|result| &result.trees);
+    let changes = done
+        .plan
+        .result()
+        .into_iter()
+        .flat_map(|result| &result.trees);
     let changes: u64 = changes.filter_map(|tree| tree.changes).sum();
     answer.text.push_str(&format!(
         "Submitted {}\n",

@@ -27,9 +27,9 @@ pub struct StatusArgs {
 pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(app.resolve_plan(&args.id)?)?;
-    let changesets = lifecycle.list_changesets(row.plan.id)?;
-    let ledger = lifecycle.budgets().read_ledger(row.plan.id)?;
-    let completions = lifecycle.read_completions(row.plan.id)?;
+    let changesets = lifecycle.list_changesets(row.plan.id())?;
+    let ledger = lifecycle.budgets().read_ledger(row.plan.id())?;
+    let completions = lifecycle.read_completions(row.plan.id())?;
     let plan = &row.plan;
     let now = app.clock.now();
     let mut standing = api::plans::find_standing(lifecycle, &row)?;
@@ -39,10 +39,10 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         standing = PlanStanding::Undone;
     }
     let mut lines: Vec<(&str, String)> = vec![
-        ("plan", plan.id.to_string()),
+        ("plan", plan.id().to_string()),
         (
             "standing",
-            format!("{} ({})", ui::style_standing(standing), plan.stage),
+            format!("{} ({})", ui::style_standing(standing), plan.stage()),
         ),
     ];
     if row.current_verdict().is_none() && plan.is_stuck_on_rules() {
@@ -64,10 +64,10 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             ));
         }
     }
-    if let Some(question) = plan.stage.question() {
+    if let Some(question) = plan.stage().question() {
         lines.push(("question", ui::escape_controls(question.text.as_str())));
     }
-    if let Some(failure) = plan.stage.failure() {
+    if let Some(failure) = plan.stage().failure() {
         lines.push((
             "failed",
             format!(
@@ -77,7 +77,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             ),
         ));
     }
-    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &plan.stage {
+    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = plan.stage() {
         let kind = constraint.kind.as_str();
         lines.push((
             "constrained",
@@ -109,25 +109,29 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         Some(ClaimObstacle::Host(host)) => lines.push(("waits", format!("for host {host}"))),
         None => {}
     }
-    if let Some(retry_at) = plan.stage.queue_entry().and_then(|queued| queued.retry_at) {
+    if let Some(retry_at) = plan
+        .stage()
+        .queue_entry()
+        .and_then(|queued| queued.retry_at)
+    {
         lines.push(("retry at", format_timestamp(retry_at)));
     }
-    if let Some(action) = &plan.action {
+    if let Some(action) = plan.action() {
         lines.push(("action", action.to_string()));
     }
-    for (name, value) in &plan.arguments {
+    for (name, value) in plan.arguments() {
         lines.push((
             "argument",
             ui::truncate_line(&format!("{name} = {}", value.to_json()), 100),
         ));
     }
-    for resource in &plan.resources {
+    for resource in plan.resources() {
         let target = resource.target.as_deref().unwrap_or_default();
         let target = target.strip_prefix("refs/heads/").unwrap_or(target);
         let onto = if target.is_empty() { "" } else { " onto " };
         lines.push(("works on", format!("{}{onto}{target}", resource.name)));
     }
-    for step in &plan.landed {
+    for step in plan.landed() {
         let commit: String = step.new.chars().take(10).collect();
         let target = match step.target.strip_prefix("refs/heads/") {
             Some(branch) => format!("on {branch} as {commit}"),
@@ -135,38 +139,38 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         };
         lines.push(("landed", target));
     }
-    if !plan.resources.is_empty()
-        && let Ok(sandboxes) = lifecycle.sandboxes().list_sandboxes(plan.id)
+    if !plan.resources().is_empty()
+        && let Ok(sandboxes) = lifecycle.sandboxes().list_sandboxes(plan.id())
         && !sandboxes.is_empty()
     {
         // Show the command instead of the path: it cleans the git configuration before anyone enters.
-        let handle = lifecycle.short_handle(plan.id)?;
+        let handle = lifecycle.short_handle(plan.id())?;
         lines.push(("sandbox", format!("planwright path {handle}")));
     }
     if let Some(by) = undone_by {
         lines.push(("undone by", by.to_string()));
     }
-    match plan.origin {
+    match plan.origin() {
         PlanOrigin::Use => {}
         PlanOrigin::UndoOf(id) => lines.push(("undo of", id.to_string())),
         PlanOrigin::RestOf(id) => lines.push(("rest of", id.to_string())),
     }
     lines.push((
         "profile",
-        format!("{} ({})", plan.profile, plan.profile_source.as_str()),
+        format!("{} ({})", plan.profile(), plan.profile_source().as_str()),
     ));
-    lines.push(("agents", describe_actors(&plan.actors)));
+    lines.push(("agents", describe_actors(plan.actors())));
     lines.push((
         "attempt",
-        format!("{} ({})", plan.attempt, Phase::as_str(plan.phase())),
+        format!("{} ({})", plan.attempt(), Phase::as_str(plan.phase())),
     ));
-    lines.push(("limits", ui::format_limits(plan.limits)));
+    lines.push(("limits", ui::format_limits(plan.limits())));
     lines.extend(describe_usage(plan, &ledger, &lifecycle.budget()));
     lines.extend(describe_last_run(app, plan));
-    if plan.reversions > 0 {
-        lines.push(("reversions", plan.reversions.to_string()));
+    if plan.reversions() > 0 {
+        lines.push(("reversions", plan.reversions().to_string()));
     }
-    for waiver in &plan.waivers {
+    for waiver in plan.waivers() {
         let reason = ui::truncate_line(waiver.reason.as_str(), 80);
         lines.push((
             "waived",
@@ -178,14 +182,10 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         let changesets = ui::pluralize(changesets.len() as u64, "changeset");
         lines.push(("changes", format!("{entries} in {changesets}")));
     }
-    if let Some(report) = plan
-        .result
-        .as_ref()
-        .and_then(|result| result.report.as_ref())
-    {
+    if let Some(report) = plan.result().and_then(|result| result.report.as_ref()) {
         lines.push(("report", ui::truncate_line(report.as_str(), 100)));
     }
-    for tree in plan.result.iter().flat_map(|result| &result.trees) {
+    for tree in plan.result().into_iter().flat_map(|result| &result.trees) {
         let kinds = [
             ("ignored, added", &tree.ignored.forced),
             ("ignored, withheld", &tree.ignored.withheld),
@@ -199,22 +199,22 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     if let Some(path) = lifecycle
         .local_host()
         .ok()
-        .and_then(|host| host.sandboxes.rescue().find_archive(plan.id))
+        .and_then(|host| host.sandboxes.rescue().find_archive(plan.id()))
     {
         lines.push((
             "ignored, kept in",
             ui::escape_controls(&path.display().to_string()),
         ));
     }
-    lines.push(("version", plan.version.to_string()));
+    lines.push(("version", plan.version().to_string()));
     let ages = (
-        ui::format_age(now, plan.created_at),
-        ui::format_age(now, plan.updated_at),
+        ui::format_age(now, plan.created_at()),
+        ui::format_age(now, plan.updated_at()),
     );
     lines.push(("created", format!("{}, changed {}", ages.0, ages.1)));
     let mut text = format!(
         "{}\n",
-        ui::style_text(ui::BOLD, ui::escape_controls(plan.goal.as_str()))
+        ui::style_text(ui::BOLD, ui::escape_controls(plan.goal().as_str()))
     );
     for (label, value) in lines {
         text.push_str(&format!(
@@ -236,7 +236,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
 fn find_undoing_plan(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
     let Some(resource) = row
         .plan
-        .resources
+        .resources()
         .first()
         .filter(|_| undone_plans::is_landed(row))
     else {
@@ -244,7 +244,7 @@ fn find_undoing_plan(app: &App, row: &PlanRow) -> Result<Option<PlanId>, Command
     };
     let projects = std::slice::from_ref(&resource.project);
     let undone_plans = UndonePlans::from_newest_plans(app, &PlanFilter::default(), Some(projects))?;
-    Ok(undone_plans.undoing_plan(row.plan.id))
+    Ok(undone_plans.undoing_plan(row.plan.id()))
 }
 
 /// Describes spent, reserved and forfeited budget, for this plan and all plans.
@@ -260,7 +260,7 @@ fn describe_usage(
             BudgetUnit::Tokens => "tokens",
             BudgetUnit::Time => "time",
         };
-        let (account, limit) = (&ledger.plan, plan.limits.limit_for(unit));
+        let (account, limit) = (&ledger.plan, plan.limits().limit_for(unit));
         let spent = account.settled.in_unit(unit);
         if spent > 0 || limit.is_some() {
             let mut text = ui::format_spent(unit, spent, limit);
@@ -294,7 +294,7 @@ fn describe_last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, Stri
         .ok()?
         .sandboxes
         .runs()
-        .list_runs(plan.id);
+        .list_runs(plan.id());
     let record = runs.ok()?.into_iter().rev().find_map(|run| run.record)?;
     Some(("last run", ui::describe_run(&record)))
 }

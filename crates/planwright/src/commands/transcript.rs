@@ -83,7 +83,7 @@ pub fn show_transcript(
         check_views.push(json!({ "check": check.record, "lines": lines }));
     }
     Ok(CommandAnswer::new(
-        json!({ "plan_id": row.plan.id, "runs": views, "checks": check_views }),
+        json!({ "plan_id": row.plan.id(), "runs": views, "checks": check_views }),
         text,
     ))
 }

@@ -27,7 +27,7 @@ pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let call = args.conditions.apply_to(app.new_call());
     let row = lifecycle.get_plan(plan_id)?;
-    let landed = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+    let landed = matches!(row.plan.stage(), PlanStage::Apply(ApplyState::Applied(_)));
     if !args.yes && landed {
         apply::confirm_landing(app, &row, &apply::LandingPrompt::Undo)?;
     }

@@ -40,11 +40,11 @@ impl UndonePlans {
     /// count.
     pub fn add_rows(&mut self, rows: &[PlanRow]) {
         for row in rows {
-            if let PlanOrigin::UndoOf(of) = row.plan.origin
+            if let PlanOrigin::UndoOf(of) = row.plan.origin()
                 && is_landed(row)
-                && self.undoing_plan(row.plan.id).is_none()
+                && self.undoing_plan(row.plan.id()).is_none()
             {
-                self.0.insert(of, row.plan.id);
+                self.0.insert(of, row.plan.id());
             }
         }
     }
@@ -55,5 +55,5 @@ impl UndonePlans {
 }
 
 pub fn is_landed(row: &PlanRow) -> bool {
-    matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)))
+    matches!(row.plan.stage(), PlanStage::Apply(ApplyState::Applied(_)))
 }

@@ -80,7 +80,7 @@ pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     let lifecycle = app.lifecycle()?;
     let done = lifecycle.use_action(request, &call)?;
-    app.remember_plan(done.plan.id);
+    app.remember_plan(done.plan.id());
     let described = answer_or_receipt(&done, describe_new_plan(app, &done));
     let unknown = warn_undefined_actor(&done.plan);
     described.map(|answer| {
@@ -178,10 +178,10 @@ fn warn_passed_over_action(action: &FoundAction, defined: &[RepositoryAction]) -
 /// Warns if an agent of the plan has no definition here.
 fn warn_undefined_actor(plan: &plan::Plan) -> Option<UserMessage> {
     let unknown = plan
-        .actors
+        .actors()
         .actor_names()
         .find(|actor| plan.actor_definition(actor).is_none())?;
-    let does_work = [&plan.actors.strategy, &plan.actors.execution].contains(&unknown);
+    let does_work = [&plan.actors().strategy, &plan.actors().execution].contains(&unknown);
     let consequence = match does_work {
         true => "the plan waits until another program claims its work",
         false => "a person must answer its ask rules",
@@ -193,12 +193,12 @@ fn warn_undefined_actor(plan: &plan::Plan) -> Option<UserMessage> {
 }
 
 fn describe_new_plan(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
-    let handle = app.lifecycle()?.short_handle(done.plan.id)?;
+    let handle = app.lifecycle()?.short_handle(done.plan.id())?;
     let text = format!(
         "{}  {}\n  {}\n",
         ui::style_text(ui::BOLD, &handle),
-        ui::truncate_line(done.plan.goal.as_str(), 70),
-        ui::style_text(ui::DIM, done.plan.id),
+        ui::truncate_line(done.plan.goal().as_str(), 70),
+        ui::style_text(ui::DIM, done.plan.id()),
     );
     let mut answer = CommandAnswer::new(view_with_receipt(app, done)?, text);
     if done.repeated {

@@ -71,15 +71,15 @@ pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
 impl WaitCondition {
     fn is_reached(self, row: &PlanRow) -> bool {
         match self {
-            Self::NeedsMe => row.needs_person() || row.plan.stage.is_final(),
-            Self::Landed => row.plan.stage.is_final() || has_halted(row),
-            Self::Final => row.plan.stage.is_final(),
+            Self::NeedsMe => row.needs_person() || row.plan.stage().is_final(),
+            Self::Landed => row.plan.stage().is_final() || has_halted(row),
+            Self::Final => row.plan.stage().is_final(),
         }
     }
 
     fn exit_for(self, rows: &[PlanRow]) -> CommandExit {
         let landed =
-            |row: &PlanRow| matches!(row.plan.stage, PlanStage::Apply(ApplyState::Applied(_)));
+            |row: &PlanRow| matches!(row.plan.stage(), PlanStage::Apply(ApplyState::Applied(_)));
         match self {
             Self::Landed if !rows.iter().all(landed) => CommandExit::NotLanded,
             Self::NeedsMe | Self::Landed | Self::Final => CommandExit::Ok,
@@ -89,8 +89,11 @@ impl WaitCondition {
 
 /// Returns whether the plan failed or is constrained, so that approving it would not help.
 fn has_halted(row: &PlanRow) -> bool {
-    let constrained = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Constrained(_)));
-    constrained || row.plan.stage.failure().is_some()
+    let constrained = matches!(
+        row.plan.stage(),
+        PlanStage::Apply(ApplyState::Constrained(_))
+    );
+    constrained || row.plan.stage().failure().is_some()
 }
 
 fn describe_plans(

@@ -24,7 +24,7 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let why = lifecycle.diagnose_plan(app.resolve_plan(&args.id)?)?;
     let plan = &why.row.plan;
-    let handle = lifecycle.short_handle(plan.id)?;
+    let handle = lifecycle.short_handle(plan.id())?;
     let mut reasons = vec![state_reason(&why, app.clock.now())];
     if let Some(gate) = &why.gate {
         for failed in &gate.failed_rules {
@@ -76,20 +76,20 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         commands.extend(app.next_command(&why.row)?);
     }
     let to_review =
-        matches!(plan.stage, PlanStage::Execute(WorkState::Complete)) && plan.has_targets();
+        matches!(plan.stage(), PlanStage::Execute(WorkState::Complete)) && plan.has_targets();
     if let Some(needed) = plan.manual_landing_reason().filter(|_| to_review) {
-        let profile = plan.profile;
+        let profile = plan.profile();
         reasons.push(format!(
             "Profile {profile} does not land {needed}: a person must apply it"
         ));
     }
-    if to_review || matches!(plan.stage, PlanStage::Apply(ApplyState::Constrained(_))) {
+    if to_review || matches!(plan.stage(), PlanStage::Apply(ApplyState::Constrained(_))) {
         // For a blocked plan, the next command is `why` itself.
         let next = app.next_command(&why.row)?;
         commands.extend(next.filter(|_| !why.row.is_blocked()));
     }
     // The epoch is not a secret: it fences old holders, it does not authenticate new ones.
-    let epoch = format!("--epoch {}", plan.epoch);
+    let epoch = format!("--epoch {}", plan.epoch());
     let options = daily_commands(plan, &why.options, &handle).into_iter();
     for command in options.map(|command| command.replace("--epoch E", &epoch)) {
         // An interrupted plan has no process to wait for.
@@ -100,9 +100,9 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     let text: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
     let data = json!({
-        "plan_id": plan.id,
+        "plan_id": plan.id(),
         "phase": plan.phase(),
-        "state": plan.stage.state_name(),
+        "state": plan.stage().state_name(),
         "reasons": reasons,
         "gate": why.gate.as_ref().map(|gate| json!({
             "gate": gate.gate, "counts": gate.counts, "failed": gate.failed_rules, "advice": gate.failed_advisories,
@@ -153,15 +153,15 @@ fn describe_counts(counts: &RuleCounts) -> String {
 
 fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String {
     let plan = &why.row.plan;
-    if let Some(ending) = plan.stage.ending() {
+    if let Some(ending) = plan.stage().ending() {
         return format!(
             "It ended: {} by {}, {}",
-            plan.stage.state_name(),
+            plan.stage().state_name(),
             ending.by,
             ui::format_age(now, ending.at)
         );
     }
-    if let Some(holder) = plan.stage.holder() {
+    if let Some(holder) = plan.stage().holder() {
         let expired = why
             .row
             .lease
@@ -181,13 +181,13 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
             ui::format_age(now, holder.since)
         );
     }
-    if let Some(question) = plan.stage.question() {
+    if let Some(question) = plan.stage().question() {
         return format!(
             "It is waiting for an answer: {}",
             ui::escape_controls(question.text.as_str())
         );
     }
-    if let Some(failure) = plan.stage.failure() {
+    if let Some(failure) = plan.stage().failure() {
         return format!(
             "It failed ({}): {}",
             failure.category,
@@ -195,7 +195,7 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
         );
     }
     if let Some(retry_at) = plan
-        .stage
+        .stage()
         .queue_entry()
         .and_then(|queued| queued.retry_at)
         .filter(|at| *at > now)
@@ -212,7 +212,7 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
     if let Some(over) = &why.over_budget {
         return format!("It is waiting for budget: {over}");
     }
-    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = &plan.stage {
+    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = plan.stage() {
         let mut reason = format!(
             "Nothing landed: {}",
             ui::escape_controls(constraint.message.as_str())
@@ -226,16 +226,16 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
         }
         return reason;
     }
-    let profile = plan.profile;
-    match (&plan.stage, plan.needs_person()) {
+    let profile = plan.profile();
+    match (plan.stage(), plan.needs_person()) {
         (PlanStage::Strategize(_) | PlanStage::Execute(_), true) => {
             format!(
                 "Profile {profile} requires a person to continue ({})",
-                plan.stage
+                plan.stage()
             )
         }
-        (PlanStage::Apply(_), true) => format!("A person is needed to continue ({})", plan.stage),
-        (_, false) if plan.stage.queue_entry().is_some() => {
+        (PlanStage::Apply(_), true) => format!("A person is needed to continue ({})", plan.stage()),
+        (_, false) if plan.stage().queue_entry().is_some() => {
             describe_claim_wait(plan, why.plans_ahead)
         }
         (_, false)
@@ -244,9 +244,9 @@ fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String 
                 .as_ref()
                 .is_some_and(|gate| !gate.failed_rules.is_empty()) =>
         {
-            format!("A gate blocks the plan ({})", plan.stage)
+            format!("A gate blocks the plan ({})", plan.stage())
         }
-        (_, false) => format!("The plan can continue ({})", plan.stage),
+        (_, false) => format!("The plan can continue ({})", plan.stage()),
     }
 }
 

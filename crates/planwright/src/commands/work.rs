@@ -132,8 +132,10 @@ fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<Str
             "failed its rules and starts over".to_owned()
         }
         DriveProgress::LandingStarted => "is landing".to_owned(),
-        DriveProgress::Idle if plan.stage.is_final() => format!("is {}", plan.stage.state_name()),
-        DriveProgress::Idle => format!("needs a person ({})", plan.stage),
+        DriveProgress::Idle if plan.stage().is_final() => {
+            format!("is {}", plan.stage().state_name())
+        }
+        DriveProgress::Idle => format!("needs a person ({})", plan.stage()),
         DriveProgress::NearLimit(usage) => format!("is near its limit: {usage}"),
         DriveProgress::Retrying(message) => ui::escape_controls(message),
         DriveProgress::EngineFailure(message) => {
@@ -144,18 +146,18 @@ fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<Str
 }
 
 fn write_line(format: CliFormat, engine: &Lifecycle, plan: &Plan, line: &str) {
-    let handle = engine.short_handle(plan.id).unwrap_or_default();
+    let handle = engine.short_handle(plan.id()).unwrap_or_default();
     let _ = match format {
         CliFormat::Human => writeln!(
             anstream::stderr().lock(),
             "{}  {line}  {}",
             ui::style_text(ui::BOLD, handle),
-            ui::style_text(ui::DIM, ui::truncate_line(plan.goal.as_str(), 50))
+            ui::style_text(ui::DIM, ui::truncate_line(plan.goal().as_str(), 50))
         ),
         CliFormat::Json => writeln!(
             anstream::stdout().lock(),
             "{}",
-            json!({ "plan_id": plan.id, "says": line })
+            json!({ "plan_id": plan.id(), "says": line })
         ),
     };
 }

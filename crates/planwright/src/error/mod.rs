@@ -246,7 +246,7 @@ fn explain_missing_branch(
 ) -> CommandError {
     let target = format!("refs/heads/{branch}");
     let resource = plan
-        .resources
+        .resources()
         .iter()
         .find(|one| one.target.as_ref() == Some(&target));
     let Some(resource) = resource else {
@@ -277,7 +277,7 @@ fn explain_missing_project(
     project: &QualifiedName,
 ) -> CommandError {
     let in_project = |resource: &&PlanResource| resource.project == *project;
-    let Some(resource) = plan.resources.iter().find(in_project) else {
+    let Some(resource) = plan.resources().iter().find(in_project) else {
         return error.with_hint("planwright project list");
     };
     let place = match resource.target.as_deref() {

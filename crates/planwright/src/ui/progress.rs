@@ -323,7 +323,7 @@ impl ProgressState {
     fn write_json(&self, plan: &Plan, warning: Option<&str>) {
         let line = json!({
             "progress": {
-                "plan_id": plan.id,
+                "plan_id": plan.id(),
                 "phase": plan.phase(),
                 "doing": self.doing,
                 "step": self.step,

@@ -90,14 +90,14 @@ pub fn plan_at(engine: &Lifecycle, stage: &str) -> PreparedPlan {
         .use_action(use_request(&action), &call_by_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     let mut ready = PreparedPlan {
         plan_id: plan,
         epoch: None,
         changeset: None,
     };
     advance_plan(engine, &mut ready, stage);
-    let reached = engine.get_plan(plan).unwrap().plan.stage.to_string();
+    let reached = engine.get_plan(plan).unwrap().plan.stage().to_string();
     assert_eq!(reached, stage, "the way to a stage leads there");
     ready
 }

@@ -65,18 +65,18 @@ fn copy_plans(repo: &ShopRepository, first: &str, count: usize) -> Vec<PlanId> {
     let lifecycle = Lifecycle::open(SqliteStore::new(&path, SqliteOptions::default()));
     let first: PlanId = first.parse().unwrap();
     let model = lifecycle.get_plan(first).unwrap().plan;
-    let bot = model.actors.execution.clone();
+    let bot = model.actors().execution.clone();
     let mut plans = vec![first];
     while plans.len() < count {
         let request = UseRequest {
-            goal: Some(model.goal.to_string()),
+            goal: Some(model.goal().to_string()),
             definitions: vec![model.actor_definition(&bot).unwrap().clone()],
             fallback_actors: Some(PlanActors::for_both_phases(bot.clone())),
             profile: Some(Profile::Auto),
             ..UseRequest::default()
         };
         let call = Call::by(Caller::Person("ada".to_owned()));
-        plans.push(lifecycle.use_action(request, &call).unwrap().plan.id);
+        plans.push(lifecycle.use_action(request, &call).unwrap().plan.id());
     }
     plans
 }
@@ -123,7 +123,7 @@ fn each_is_started_once(workers: usize, plans: usize) {
     let lifecycle = Lifecycle::open(SqliteStore::new(&path, SqliteOptions::default()));
     for plan in plans {
         let row = lifecycle.get_plan(plan).unwrap();
-        assert_eq!(row.plan.stage.to_string(), "apply/applied");
+        assert_eq!(row.plan.stage().to_string(), "apply/applied");
     }
 }
 

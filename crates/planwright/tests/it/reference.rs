@@ -174,11 +174,10 @@ fn applicability_mark(sample: &Plan, stage: &PlanStage, verb: Verb) -> &'static 
         target: Some("refs/heads/main".to_owned()),
     };
     let possible = |resources: &[PlanResource]| {
-        let plan = Plan {
-            stage: stage.clone(),
-            resources: resources.to_vec(),
-            ..sample.clone()
-        };
+        let plan = testkit::edit_plan(sample, |fields| {
+            fields.insert("stage".to_owned(), serde_json::json!(stage));
+            fields.insert("resources".to_owned(), serde_json::json!(resources));
+        });
         plan::decide::available_verbs(&plan).contains(&verb)
     };
     match (possible(&[]), possible(&[repository])) {

@@ -31,7 +31,7 @@ use crate::{
 use tables::MemoryTables;
 
 /// Reported by `read_info`; the memory store has no schema of its own.
-const SUPPORTED_SCHEMA_VERSION: u32 = 3;
+const SUPPORTED_SCHEMA_VERSION: u32 = 5;
 
 /// A store in the memory of this process.
 #[derive(Default)]
@@ -85,7 +85,7 @@ impl MemoryStore {
             .filter_map(|(plan, _)| {
                 Some(DuePlan {
                     due_at: plan.due_at()?,
-                    plan_id: plan.id,
+                    plan_id: plan.id(),
                 })
             })
             .filter(|due| due.due_at <= now && after.is_none_or(|after| *due > after))
@@ -205,7 +205,7 @@ impl StoreReader for MemoryStore {
         limit: usize,
     ) -> Result<Vec<DuePlan>, StoreError> {
         let is_claimable =
-            |plan: &plan::Plan| plan.phase() == phase && plan.stage.queue_entry().is_some();
+            |plan: &plan::Plan| plan.phase() == phase && plan.stage().queue_entry().is_some();
         Ok(self.list_due_among(&lock(&self.tables), after, limit, is_claimable))
     }
 
@@ -248,8 +248,7 @@ impl StoreReader for MemoryStore {
         Ok(Some(PlanSnapshot {
             action: row
                 .plan
-                .action
-                .as_ref()
+                .action()
                 .and_then(|name| tables.actions.get(name))
                 .cloned(),
             rules: tables.read_rules(&scopes),
@@ -433,12 +432,12 @@ impl MemoryTables {
     /// version.
     fn check_next_versions(&self, decision: &Decision) -> Result<(), StoreError> {
         for change in &decision.plans {
-            let stored = self.plans.get(&change.plan.id);
-            let version = stored.map_or(PlanVersion(0), |(plan, _)| plan.version);
+            let stored = self.plans.get(&change.plan.id());
+            let version = stored.map_or(PlanVersion(0), |(plan, _)| plan.version());
             let first = change.events.first().map(|recorded| recorded.version);
             if first != Some(version.next()) {
                 return Err(StoreError::Database {
-                    why: format!("plan {} is already at version {version}", change.plan.id),
+                    why: format!("plan {} is already at version {version}", change.plan.id()),
                 });
             }
         }

@@ -105,10 +105,10 @@ impl MemoryTables {
             .collect();
         let mut live_plans = LivePlans::default();
         for (plan, _) in self.plans.values().rev() {
-            if !plan.stage.is_final() && !exclusive_names.is_disjoint(&plan.projects()) {
+            if !plan.stage().is_final() && !exclusive_names.is_disjoint(&plan.projects()) {
                 live_plans.count += 1;
                 if live_plans.newest.len() < MAX_LIVE_PLANS_NAMED {
-                    live_plans.newest.push(plan.id);
+                    live_plans.newest.push(plan.id());
                 }
             }
         }
@@ -177,7 +177,7 @@ impl MemoryTables {
     fn write_plan(&mut self, change: PlanChange) {
         let mut head = self
             .plans
-            .get(&change.plan.id)
+            .get(&change.plan.id())
             .map_or(Digest::ZERO, |(_, head)| *head);
         for recorded in change.events {
             let encoded = encode_event(&recorded, head);
@@ -197,7 +197,7 @@ impl MemoryTables {
                     hash: encoded.hash,
                 });
         }
-        self.plans.insert(change.plan.id, (change.plan, head));
+        self.plans.insert(change.plan.id(), (change.plan, head));
     }
 
     fn write_row(&mut self, row: RowWrite) {

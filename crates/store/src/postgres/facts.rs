@@ -105,7 +105,7 @@ pub(super) fn lock_and_read_facts(
         let mut head = None;
         if let Some(row) = plan.and_then(|answer| columns(answer).next()) {
             head = Some(row.read_digest(0)?);
-            facts.plan = Some(Arc::new(row.decode_json(1)?));
+            facts.plan = Some(Arc::new(row.decode_plan(2, 1)?));
         }
         if let Some(row) = action.and_then(|answer| columns(answer).next()) {
             facts.action = Some(row.decode_json(0)?);

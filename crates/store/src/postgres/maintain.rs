@@ -11,7 +11,7 @@ use super::pipeline::values;
 use super::read::begin_snapshot;
 use super::rows::RowColumns;
 use super::statements::{
-    ALL, CHECK_ORPHANS, CHECK_PROJECTS, CHECK_REVERSED, CHECK_VALIDITY, CHECK_VERSIONS,
+    ALL, CHECK_ORPHANS, CHECK_PROJECTS, CHECK_REVERSED, CHECK_TERMS, CHECK_VALIDITY, CHECK_VERSIONS,
 };
 use crate::{StoreError, StoreInfo, StoreMaintenance};
 
@@ -56,6 +56,7 @@ impl StoreMaintenance for PostgresStore {
             let calls = vec![
                 (CHECK_VERSIONS, values![MAX_PROBLEMS_REPORTED]),
                 (CHECK_REVERSED, values![MAX_PROBLEMS_REPORTED]),
+                (CHECK_TERMS, values![MAX_PROBLEMS_REPORTED]),
                 (CHECK_PROJECTS, values![MAX_PROBLEMS_REPORTED]),
                 (CHECK_ORPHANS, values![MAX_PROBLEMS_REPORTED]),
                 (CHECK_VALIDITY, values![self.shared.schema()]),
@@ -64,7 +65,8 @@ impl StoreMaintenance for PostgresStore {
             connection.set_answer_timeout(None);
             Ok(rows)
         })?;
-        let Some([versions, reversed, projects, orphans, validity, _]) = found.as_deref() else {
+        let Some([versions, reversed, terms, projects, orphans, validity, _]) = found.as_deref()
+        else {
             return Ok(Vec::new());
         };
         let place = self.shared.place();
@@ -87,6 +89,12 @@ impl StoreMaintenance for PostgresStore {
         report_rows(reversed, |row| {
             Ok(format!(
                 "plan {}: its reversed id is wrong",
+                row.get::<&str>(0)?
+            ))
+        })?;
+        report_rows(terms, |row| {
+            Ok(format!(
+                "plan {}: its terms are missing or their row does not match them",
                 row.get::<&str>(0)?
             ))
         })?;

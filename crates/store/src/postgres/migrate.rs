@@ -18,8 +18,16 @@ use super::pool::PooledConnection;
 use super::rows::RowColumns;
 use super::statements::{
     ADVISORY_LOCK, INSERT_SCHEMA_VERSION, SCHEMA_EXISTS, SCHEMA_VERSION, SET_SCHEMA_VERSION,
+    SPLIT_PLANS, UNSPLIT_PLANS,
 };
 use crate::StoreError;
+use crate::plan_columns::split_plan;
+
+/// The migration that moves terms into their own table, which SQL alone cannot do.
+const SPLIT_SCHEMA_VERSION: u32 = 5;
+
+/// Plans converted at a time, so that memory does not grow with the store.
+const SPLIT_PAGE_SIZE: i64 = 200;
 
 /// The title and statements of every migration. Its number is its position, from 1.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -30,6 +38,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "evidence by subject",
         include_str!("migrations/0004_evidence_by_subject.sql"),
     ),
+    ("plan terms", include_str!("migrations/0005_plan_terms.sql")),
 ];
 
 #[expect(clippy::cast_possible_truncation, reason = "there are few migrations")]
@@ -186,6 +195,9 @@ fn change_in_transaction(
                 .execute_batch(statements)
                 .map_err(|error| classify_foreign_table(error, place))?;
             version += 1;
+            if version == SPLIT_SCHEMA_VERSION {
+                split_plans(connection, place)?;
+            }
         }
         if version > before {
             let number = i32::try_from(version).unwrap_or(i32::MAX);
@@ -195,6 +207,34 @@ fn change_in_transaction(
     connection.execute_batch("COMMIT")?;
     connection.set_answer_timeout(None);
     Ok((before, version))
+}
+
+/// Moves the terms of every plan into their own table.
+fn split_plans(connection: &mut PooledConnection<'_>, place: &str) -> Result<(), PostgresError> {
+    let mut last_id = String::new();
+    loop {
+        let rows = connection.query_statement(UNSPLIT_PLANS, values![&last_id, SPLIT_PAGE_SIZE])?;
+        let page: Result<Vec<(String, String, Option<String>)>, StoreError> = rows
+            .iter()
+            .map(|row| RowColumns::new(row, place))
+            .map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .collect();
+        let page = page.map_err(PostgresError::Permanent)?;
+        let Some((id, ..)) = page.last() else {
+            return Ok(());
+        };
+        last_id.clone_from(id);
+        let (mut ids, mut origins) = (Vec::new(), Vec::new());
+        let (mut terms, mut states) = (Vec::new(), Vec::new());
+        for (plan_id, body, first_event) in page {
+            let (columns, state) = split_plan(&body, first_event.as_deref());
+            ids.push(plan_id);
+            origins.push(columns.origin_plan);
+            terms.push(columns.body);
+            states.push(state);
+        }
+        connection.query_statement(SPLIT_PLANS, values![ids, origins, terms, states])?;
+    }
 }
 
 fn create_schema(

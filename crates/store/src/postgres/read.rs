@@ -23,8 +23,9 @@ use super::rows::{
 use super::statements::{
     ACCOUNTS, ACTION, ACTIONS, ALL_RULES, ALL_SCOPE_REVISIONS, CHANGESETS, CLAIMABLE_PLANS,
     DUE_PLANS, ENTRIES, EVIDENCE, EXPIRED_LEASES, LATEST_EVENT, NOW, PLAN, PLAN_IDS_BY_FRAGMENT,
-    PLANS, PLANS_BY_ACTION, PLANS_BY_PROJECT, PLANS_BY_STATE, PLANS_NEEDING_A_PERSON, PROJECT,
-    PROJECTS, RESERVATIONS, RULES_OF_SCOPES, SCHEMA_VERSION, SCOPE_REVISIONS,
+    PLANS, PLANS_BY_ACTION, PLANS_BY_ORIGIN, PLANS_BY_PROJECT, PLANS_BY_STATE,
+    PLANS_NEEDING_A_PERSON, PROJECT, PROJECTS, RESERVATIONS, RULES_OF_SCOPES, SCHEMA_VERSION,
+    SCOPE_REVISIONS,
 };
 use super::tail::clamp_page_size;
 use super::{PostgresShared, PostgresStore};
@@ -141,7 +142,7 @@ impl StoreReader for PostgresStore {
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            let action = row.plan.action.as_ref().map(QualifiedName::full_name);
+            let action = row.plan.action().map(QualifiedName::full_name);
             let entry = i64::from(row.plan.entry_number(Phase::Execute));
             let calls = vec![
                 (ACTION, values![action]),
@@ -450,6 +451,12 @@ fn build_plan_page_call<'a>(
     let phase = filter.phase.map(Phase::as_str);
     let state = filter.state.map(StateName::as_str);
     let limit = clamp_page_size(limit);
+    if let Some(origin) = filter.origin {
+        let project = filter.project.as_ref().map(QualifiedName::full_name);
+        let (origin, needs) = (origin.to_string(), filter.needs_person);
+        let values = values![after, limit, origin, action, phase, state, needs, project];
+        return (PLANS_BY_ORIGIN, values);
+    }
     if let Some(project) = &filter.project {
         let (project, needs) = (project.full_name(), filter.needs_person);
         let values = values![after, limit, project, action, phase, state, needs];

@@ -15,6 +15,7 @@ use tokio_postgres::types::FromSql;
 
 use super::error::corrupt_error;
 use crate::event_codec::decode_event;
+use crate::plan_columns::decode_plan;
 use crate::{Cursor, PlanRow, StoreError, StoredEvent};
 
 /// The columns of one row.
@@ -38,6 +39,14 @@ impl<'a> RowColumns<'a> {
     /// Decodes a column that contains a value as JSON.
     pub fn decode_json<T: DeserializeOwned>(self, index: usize) -> Result<T, StoreError> {
         serde_json::from_str(self.get(index)?).map_err(|error| corrupt_error(self.place, error))
+    }
+
+    /// Decodes a plan from the bodies of its terms and of its state.
+    pub fn decode_plan(self, terms: usize, state: usize) -> Result<Plan, StoreError> {
+        let Some(terms) = self.get(terms)? else {
+            return Err(corrupt_error(self.place, "a plan has no terms"));
+        };
+        decode_plan(terms, self.get(state)?).map_err(|error| corrupt_error(self.place, error))
     }
 
     /// Decodes a column that contains an array of JSON texts.
@@ -120,14 +129,14 @@ impl<'a> RowColumns<'a> {
 }
 
 pub(super) fn decode_plan_row(row: RowColumns<'_>) -> Result<PlanRow, StoreError> {
-    let plan: Plan = row.decode_json(1)?;
+    let plan = row.decode_plan(6, 1)?;
     let verdict = match row.get::<Option<&str>>(5)? {
         Some(_) => Some(row.decode_json(5)?),
         None => None,
     };
     Ok(PlanRow {
         head: row.read_digest(0)?,
-        lease: row.decode_lease(2, plan.id)?,
+        lease: row.decode_lease(2, plan.id())?,
         verdict,
         plan,
     })

@@ -52,9 +52,14 @@ statements! {
         SELECT (SELECT count(*) FROM plan_projects WHERE project = $1 AND live), \
                ARRAY(SELECT plan_id FROM plan_projects WHERE project = $1 AND live ORDER BY plan_id DESC LIMIT $2)";
 
-    LOCK_PLAN_EXCLUSIVE = "SELECT head, body FROM plans WHERE plan_id = $1 FOR UPDATE";
+    /// The terms need no lock: they never change.
+    LOCK_PLAN_EXCLUSIVE = "\
+        SELECT p.head, p.body, t.body FROM plans p LEFT JOIN plan_terms t USING (plan_id) \
+        WHERE p.plan_id = $1 FOR UPDATE OF p";
 
-    LOCK_PLAN_SHARED = "SELECT head, body FROM plans WHERE plan_id = $1 FOR SHARE";
+    LOCK_PLAN_SHARED = "\
+        SELECT p.head, p.body, t.body FROM plans p LEFT JOIN plan_terms t USING (plan_id) \
+        WHERE p.plan_id = $1 FOR SHARE OF p";
 
     LOCK_ACTION_EXCLUSIVE = "SELECT body FROM actions WHERE name = $1 FOR UPDATE";
 
@@ -103,14 +108,15 @@ statements! {
         SELECT body, texts FROM events WHERE plan_id = $1 AND version < $2 AND body LIKE ANY($3) \
         ORDER BY version DESC LIMIT $4";
 
-    /// Inserts a plan with its events. The events record the transaction that wrote them.
+    /// Inserts a plan with its terms and its events. The events record the transaction that wrote them.
     INSERT_PLAN = "\
         WITH made AS ( \
             INSERT INTO plans (plan_id, version, phase, state, needs_person, due_at, head, body, id_reversed, action) \
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)), \
+        frozen AS (INSERT INTO plan_terms (plan_id, origin_plan, body) VALUES ($1, $11, $12)) \
         INSERT INTO events (xid, position, plan_id, version, body, texts, hash) \
-        SELECT $11 + pg_current_xact_id()::text::bigint, $12 + number, $1, number, body, texts, hash \
-        FROM unnest($13::text[], $14::text[], $15::bytea[]) WITH ORDINALITY AS new_events (body, texts, hash, number)";
+        SELECT $13 + pg_current_xact_id()::text::bigint, $14 + number, $1, number, body, texts, hash \
+        FROM unnest($15::text[], $16::text[], $17::bytea[]) WITH ORDINALITY AS new_events (body, texts, hash, number)";
 
     /// Updates a plan and inserts the events since version $9.
     ///
@@ -229,16 +235,31 @@ statements! {
 
     SCHEMA_VERSION = "SELECT version FROM schema_version";
 
+    /// Plans as schema 4 stored them, after plan $1, each with its first event.
+    UNSPLIT_PLANS = "\
+        SELECT p.plan_id, p.body, e.body FROM plans p \
+        LEFT JOIN events e ON e.plan_id = p.plan_id AND e.version = 1 \
+        WHERE p.plan_id > $1 ORDER BY p.plan_id LIMIT $2";
+
+    /// Stores the terms ($2 origins, $3 bodies) and states ($4) of the plans $1.
+    SPLIT_PLANS = "\
+        WITH split AS ( \
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS s (plan_id, origin_plan, terms, state)), \
+        moved AS (UPDATE plans p SET body = split.state FROM split WHERE p.plan_id = split.plan_id) \
+        INSERT INTO plan_terms (plan_id, origin_plan, body) SELECT plan_id, origin_plan, terms FROM split";
+
     PLAN = "\
-        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
-        FROM plans p LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, t.body \
+        FROM plans p LEFT JOIN plan_terms t USING (plan_id) \
+        LEFT JOIN leases l USING (plan_id) LEFT JOIN verdicts v USING (plan_id) \
         WHERE p.plan_id = $1";
 
     /// A page of plans, newest first. Here and below, `LIMIT 1` stops the planner from reading all
     /// leases and verdicts, because it cannot know that the page has few plans.
     PLANS = "\
-        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, t.body \
         FROM (SELECT plan_id, head, body FROM plans WHERE plan_id < $1 ORDER BY plan_id DESC LIMIT $2) p \
+        LEFT JOIN LATERAL (SELECT * FROM plan_terms t WHERE t.plan_id = p.plan_id LIMIT 1) t ON true \
         LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
         ORDER BY p.plan_id DESC";
@@ -249,7 +270,7 @@ statements! {
     /// Ranges express equality. With `=` on the first index columns, the planner may instead walk
     /// the ids of all plans until it has found enough matches.
     PLANS_BY_STATE = "\
-        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, t.body \
         FROM ( \
             SELECT found.* FROM unnest($3::text[], $4::text[]) AS pair (phase, state) \
             CROSS JOIN LATERAL ( \
@@ -259,31 +280,34 @@ statements! {
                 ORDER BY phase DESC, state DESC, plan_id DESC LIMIT $2 \
             ) found ORDER BY plan_id DESC LIMIT $2 \
         ) p \
+        LEFT JOIN LATERAL (SELECT * FROM plan_terms t WHERE t.plan_id = p.plan_id LIMIT 1) t ON true \
         LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
         ORDER BY p.plan_id DESC";
 
     /// A page of an action's plans, optionally by phase and state. Ranges as above.
     PLANS_BY_ACTION = "\
-        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, t.body \
         FROM ( \
             SELECT plan_id, head, body FROM plans WHERE action >= $3 AND (action, plan_id) < ($3, $1) \
               AND ($4::text IS NULL OR phase = $4) AND ($5::text IS NULL OR state = $5) \
             ORDER BY action DESC, plan_id DESC LIMIT $2 \
         ) p \
+        LEFT JOIN LATERAL (SELECT * FROM plan_terms t WHERE t.plan_id = p.plan_id LIMIT 1) t ON true \
         LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
         ORDER BY p.plan_id DESC";
 
     /// A page of plans that wait for a person, optionally by action, phase and state.
     PLANS_NEEDING_A_PERSON = "\
-        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, t.body \
         FROM ( \
             SELECT plan_id, head, body FROM plans WHERE needs_person AND plan_id < $1 \
               AND ($3::text IS NULL OR action = $3) \
               AND ($4::text IS NULL OR phase = $4) AND ($5::text IS NULL OR state = $5) \
             ORDER BY plan_id DESC LIMIT $2 \
         ) p \
+        LEFT JOIN LATERAL (SELECT * FROM plan_terms t WHERE t.plan_id = p.plan_id LIMIT 1) t ON true \
         LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
         ORDER BY p.plan_id DESC";
@@ -291,7 +315,7 @@ statements! {
     /// A page of a project's plans, optionally by action, phase, state and waiting for a person.
     /// Ranges as above. Plans are looked up by id, in index order.
     PLANS_BY_PROJECT = "\
-        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body \
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, t.body \
         FROM ( \
             SELECT found.* FROM ( \
                 SELECT project, plan_id FROM plan_projects WHERE project >= $3 AND (project, plan_id) < ($3, $1) \
@@ -301,6 +325,28 @@ statements! {
                   AND ($4::text IS NULL OR action = $4) AND ($5::text IS NULL OR phase = $5) \
                   AND ($6::text IS NULL OR state = $6) AND (NOT $7::boolean OR needs_person) LIMIT 1 \
             ) found ORDER BY used.project DESC, used.plan_id DESC LIMIT $2 \
+        ) p \
+        LEFT JOIN LATERAL (SELECT * FROM plan_terms t WHERE t.plan_id = p.plan_id LIMIT 1) t ON true \
+        LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
+        LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
+        ORDER BY p.plan_id DESC";
+
+    /// A page of the plans that undo plan $3 or hold the rest of its result, optionally by action,
+    /// phase, state, waiting for a person and project. Ranges as above.
+    PLANS_BY_ORIGIN = "\
+        SELECT p.head, p.body, l.owner, l.epoch, l.expires_at, v.body, p.terms \
+        FROM ( \
+            SELECT found.*, derived.body AS terms FROM ( \
+                SELECT origin_plan, plan_id, body FROM plan_terms \
+                WHERE origin_plan >= $3 AND (origin_plan, plan_id) < ($3, $1) \
+                ORDER BY origin_plan DESC, plan_id DESC \
+            ) derived CROSS JOIN LATERAL ( \
+                SELECT plan_id, head, body FROM plans WHERE plan_id = derived.plan_id \
+                  AND ($4::text IS NULL OR action = $4) AND ($5::text IS NULL OR phase = $5) \
+                  AND ($6::text IS NULL OR state = $6) AND (NOT $7::boolean OR needs_person) \
+                  AND ($8::text IS NULL OR EXISTS ( \
+                      SELECT FROM plan_projects u WHERE u.project = $8 AND u.plan_id = derived.plan_id)) LIMIT 1 \
+            ) found ORDER BY derived.origin_plan DESC, derived.plan_id DESC LIMIT $2 \
         ) p \
         LEFT JOIN LATERAL (SELECT * FROM leases l WHERE l.plan_id = p.plan_id LIMIT 1) l ON true \
         LEFT JOIN LATERAL (SELECT * FROM verdicts v WHERE v.plan_id = p.plan_id LIMIT 1) v ON true \
@@ -405,12 +451,18 @@ statements! {
     /// Plans whose reversed id is wrong.
     CHECK_REVERSED = "SELECT plan_id FROM plans WHERE id_reversed <> reverse(plan_id) LIMIT $1";
 
-    /// Plans whose project rows differ from the encoded plan.
+    /// Plans without terms, or with an origin that differs from the encoded terms.
+    CHECK_TERMS = "\
+        SELECT p.plan_id FROM plans p LEFT JOIN plan_terms t USING (plan_id) \
+        WHERE t.plan_id IS NULL OR t.origin_plan IS DISTINCT FROM \
+            coalesce(t.body::json #>> '{origin,undo_of}', t.body::json #>> '{origin,rest_of}') LIMIT $1";
+
+    /// Plans whose project rows differ from the encoded terms.
     CHECK_PROJECTS = "\
-        SELECT plan_id FROM plans p \
+        SELECT plan_id FROM plans p JOIN plan_terms t USING (plan_id) \
         WHERE ARRAY(SELECT project FROM plan_projects u WHERE u.plan_id = p.plan_id ORDER BY project) \
            <> ARRAY(SELECT DISTINCT (r ->> 'project') COLLATE \"C\" \
-                    FROM json_array_elements(p.body::json -> 'resources') r ORDER BY 1) \
+                    FROM json_array_elements(t.body::json -> 'resources') r ORDER BY 1) \
            OR EXISTS (SELECT FROM plan_projects u \
                       WHERE u.plan_id = p.plan_id AND u.live = (p.state IN ('applied', 'cancelled'))) LIMIT $1";
 
@@ -422,6 +474,8 @@ statements! {
             SELECT 'lease', plan_id FROM leases WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = leases.plan_id) \
             UNION ALL \
             SELECT 'verdict', plan_id FROM verdicts WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = verdicts.plan_id) \
+            UNION ALL \
+            SELECT 'terms', plan_id FROM plan_terms WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_terms.plan_id) \
             UNION ALL \
             SELECT 'use', plan_id FROM plan_projects WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_projects.plan_id) \
             UNION ALL \

@@ -23,7 +23,7 @@ use super::statements::{
     UPDATE_PROJECT,
 };
 use crate::event_codec::encode_event;
-use crate::plan_columns::PlanColumns;
+use crate::plan_columns::{PlanColumns, TermsColumns};
 use crate::{IdempotencyKey, ReadSet, RowAccess, StoreError};
 
 /// Returns the statements that write a decision; empty if nothing changes and no key must be
@@ -87,7 +87,7 @@ impl<'a> WriteBuilder<'a, '_> {
         let mut head = if is_new {
             Digest::ZERO
         } else {
-            self.locked_head(reads, change.plan.id)?
+            self.locked_head(reads, change.plan.id())?
         };
         let (mut bodies, mut texts, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
         for recorded in &change.events {
@@ -108,7 +108,13 @@ impl<'a> WriteBuilder<'a, '_> {
             columns.body,
         ];
         let sql = if is_new {
-            values.extend(values![columns.id_reversed, columns.action]);
+            let terms = TermsColumns::from_plan(&change.plan);
+            values.extend(values![
+                columns.id_reversed,
+                columns.action,
+                terms.origin_plan,
+                terms.body
+            ]);
             INSERT_PLAN
         } else {
             values.extend(values![before]);
@@ -123,7 +129,7 @@ impl<'a> WriteBuilder<'a, '_> {
         ]);
         self.calls.push((sql, values));
         self.position += count;
-        let id = change.plan.id.to_string();
+        let id = change.plan.id().to_string();
         match (columns.projects.is_empty(), is_new, columns.live) {
             (true, _, _) | (false, false, true) => {}
             (false, true, live) => {

@@ -279,7 +279,7 @@ impl SqliteStore {
                 .prepare_cached(sql::DELETE_ABORTED)?
                 .execute([id])?;
         }
-        let plan_head = facts.plan.as_ref().map(|plan| plan.id).zip(head);
+        let plan_head = facts.plan.as_ref().map(|plan| plan.id()).zip(head);
         rows::write_decision(connection, &decision, plan_head)?;
         rows::write_command(connection, submission.id, key, &decision.receipt)?;
         Ok(DraftAnswer::Written(SubmissionAnswer::from_result(Ok(

@@ -9,8 +9,8 @@ use super::rows::select_all;
 use super::{SqliteStore, connection, copy, migrate, statements as sql};
 use crate::{StoreError, StoreInfo, StoreMaintenance};
 
-/// The schema version that added projects.
-const PROJECTS_SCHEMA_VERSION: u32 = 2;
+/// The schema version that these checks are about.
+const CHECKED_SCHEMA_VERSION: u32 = 5;
 
 impl StoreMaintenance for SqliteStore {
     fn read_info(&self) -> Result<StoreInfo, StoreError> {
@@ -69,9 +69,15 @@ fn find_problems(connection: &Connection) -> Result<Vec<String>, SqliteError> {
             ))
         },
     )?);
-    // Older schemas do not have this table.
+    // Older schemas do not have these tables.
     let schema: u32 = migrate::query_number(connection, sql::SCHEMA_VERSION)?;
-    if schema >= PROJECTS_SCHEMA_VERSION {
+    if schema >= CHECKED_SCHEMA_VERSION {
+        found.extend(select_all(connection, sql::WRONG_TERMS_ROWS, [], |row| {
+            let plan: String = row.get(0)?;
+            Ok(format!(
+                "plan {plan}: its terms are missing or their row does not match them"
+            ))
+        })?);
         found.extend(select_all(
             connection,
             sql::WRONG_PROJECT_ROWS,

@@ -6,10 +6,18 @@
 use rusqlite::Connection;
 
 use super::error::SqliteError;
+use super::rows::select_all;
 use super::statements as sql;
+use crate::plan_columns::split_plan;
+
+/// Plans converted at a time, so that memory does not grow with the store.
+const SPLIT_PAGE_SIZE: usize = 200;
 
 /// "PLWR", to distinguish our files from those of other programs.
 pub(super) const APPLICATION_ID: i32 = 0x504c_5752;
+
+/// The part of a migration that SQL cannot express.
+type ConvertRows = fn(&Connection) -> Result<(), SqliteError>;
 
 #[derive(Clone, Copy)]
 pub(super) struct SchemaMigration {
@@ -22,6 +30,8 @@ pub(super) struct SchemaMigration {
     )]
     pub title: &'static str,
     pub sql: &'static str,
+    /// Runs after the statements, in the same transaction.
+    pub convert: Option<ConvertRows>,
 }
 
 /// All migrations, in order.
@@ -30,21 +40,31 @@ pub(super) const MIGRATIONS: &[SchemaMigration] = &[
         number: 1,
         title: "plans",
         sql: include_str!("migrations/0001_plans.sql"),
+        convert: None,
     },
     SchemaMigration {
         number: 2,
         title: "projects",
         sql: include_str!("migrations/0002_projects.sql"),
+        convert: None,
     },
     SchemaMigration {
         number: 3,
         title: "ledger",
         sql: include_str!("migrations/0003_ledger.sql"),
+        convert: None,
     },
     SchemaMigration {
         number: 4,
         title: "evidence by subject",
         sql: include_str!("migrations/0004_evidence_by_subject.sql"),
+        convert: None,
+    },
+    SchemaMigration {
+        number: 5,
+        title: "plan terms",
+        sql: include_str!("migrations/0005_plan_terms.sql"),
+        convert: Some(split_plans),
     },
 ];
 
@@ -91,6 +111,9 @@ pub(super) fn run_migrations(
     }
     for migration in migrations.iter().filter(|next| next.number > before) {
         transaction.execute_batch(migration.sql)?;
+        if let Some(convert) = migration.convert {
+            convert(&transaction)?;
+        }
     }
     if before < known {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -98,6 +121,31 @@ pub(super) fn run_migrations(
     }
     transaction.commit()?;
     Ok(before)
+}
+
+/// Moves the terms of every plan into their own table.
+fn split_plans(connection: &Connection) -> Result<(), SqliteError> {
+    let mut last_id = String::new();
+    loop {
+        let values = rusqlite::params![last_id, SPLIT_PAGE_SIZE];
+        let page: Vec<(String, String, Option<String>)> =
+            select_all(connection, sql::UNSPLIT_PLANS, values, |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+        let Some((id, ..)) = page.last() else {
+            return Ok(());
+        };
+        last_id.clone_from(id);
+        for (plan_id, body, first_event) in page {
+            let (terms, state) = split_plan(&body, first_event.as_deref());
+            connection
+                .prepare_cached(sql::INSERT_PLAN_TERMS)?
+                .execute(rusqlite::params![plan_id, terms.origin_plan, terms.body])?;
+            connection
+                .prepare_cached(sql::SET_PLAN_BODY)?
+                .execute([plan_id, state])?;
+        }
+    }
 }
 
 /// Returns the single number a statement selects.
@@ -124,7 +172,14 @@ mod tests {
             (1..=latest_schema_version(MIGRATIONS)).collect::<Vec<_>>()
         );
         let titles = MIGRATIONS.iter().map(|migration| migration.title);
-        assert!(titles.eq(["plans", "projects", "ledger", "evidence by subject"]));
+        let expected = [
+            "plans",
+            "projects",
+            "ledger",
+            "evidence by subject",
+            "plan terms",
+        ];
+        assert!(titles.eq(expected));
     }
 
     #[test]
@@ -159,6 +214,7 @@ mod tests {
             number: 1,
             title: "broken",
             sql: "CREATE TABLE one (x); CREATE TABLE one (x);",
+            convert: None,
         }];
         assert!(run_migrations(&mut connection, &broken).is_err());
         assert_eq!(read_schema_version(&connection), Ok(None));

@@ -13,7 +13,9 @@ use rusqlite::{Connection, params};
 use super::SqliteStore;
 use super::connection;
 use super::error::SqliteError;
-use super::rows::{self, decode_digest, decode_json, decode_lease, select_all, select_first};
+use super::rows::{
+    self, decode_digest, decode_json, decode_lease, decode_plan_columns, select_all, select_first,
+};
 use super::statements as sql;
 use super::tail::select_latest_cursor;
 use crate::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreError, StoreReader};
@@ -109,7 +111,7 @@ impl StoreReader for SqliteStore {
             let Some(row) = select_plan_row(connection, plan_id)? else {
                 return Ok(None);
             };
-            let action = match &row.plan.action {
+            let action = match row.plan.action() {
                 Some(name) => rows::select_action(connection, name)?,
                 None => None,
             };
@@ -281,11 +283,11 @@ fn select_due_plans(
 
 fn select_plan_row(connection: &Connection, id: PlanId) -> Result<Option<PlanRow>, SqliteError> {
     select_first(connection, sql::PLAN_ROW, [id.to_string()], |row| {
-        let verdict = row.get_ref(5)?;
+        let verdict = row.get_ref(6)?;
         Ok(PlanRow {
-            plan: decode_json(row.get_ref(0)?)?,
-            head: decode_digest(row.get_ref(1)?)?,
-            lease: decode_lease(id, row, 2)?,
+            plan: decode_plan_columns(row)?,
+            head: decode_digest(row.get_ref(2)?)?,
+            lease: decode_lease(id, row, 3)?,
             verdict: match verdict {
                 ValueRef::Null => None,
                 verdict => Some(decode_json(verdict)?),
@@ -305,6 +307,20 @@ fn select_plan_id_page(
     let phase = filter.phase.map(Phase::as_str);
     let state = filter.state.map(StateName::as_str);
     let action = filter.action.as_ref().map(QualifiedName::full_name);
+    if let Some(origin) = filter.origin {
+        let project = filter.project.as_ref().map(QualifiedName::full_name);
+        let values = params![
+            origin.to_string(),
+            before,
+            action,
+            phase,
+            state,
+            filter.needs_person,
+            project,
+            limit
+        ];
+        return select_plan_ids(connection, sql::PLAN_IDS_BY_ORIGIN, values);
+    }
     if let Some(project) = &filter.project {
         let needs = filter.needs_person;
         let values = params![

@@ -21,7 +21,7 @@ use super::error::SqliteError;
 use super::statements as sql;
 use crate::commit::{COMPLETION_PAGE_SIZE, MAX_LIVE_PLANS_NAMED, find_completion};
 use crate::event_codec::{decode_event, encode_event};
-use crate::plan_columns::PlanColumns;
+use crate::plan_columns::{PlanColumns, TermsColumns, decode_plan};
 use crate::{ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess};
 
 /// Returns the receipt committed under a key, with the digest of its arguments.
@@ -104,11 +104,20 @@ fn select_plan_with_lease(
 ) -> Result<Option<(Plan, Digest, Option<Lease>)>, SqliteError> {
     select_first(connection, sql::PLAN_WITH_LEASE, [id.to_string()], |row| {
         Ok((
-            decode_json(row.get_ref(0)?)?,
-            decode_digest(row.get_ref(1)?)?,
-            decode_lease(id, row, 2)?,
+            decode_plan_columns(row)?,
+            decode_digest(row.get_ref(2)?)?,
+            decode_lease(id, row, 3)?,
         ))
     })
+}
+
+/// Decodes a plan from the first two columns: the bodies of its terms and of its state.
+pub(super) fn decode_plan_columns(row: &rusqlite::Row<'_>) -> Result<Plan, SqliteError> {
+    let Some(terms) = row.get_ref(0)?.as_str_or_null()? else {
+        return Err(SqliteError::Corrupt("a plan has no terms".to_owned()));
+    };
+    decode_plan(terms, row.get_ref(1)?.as_str()?)
+        .map_err(|error| SqliteError::Corrupt(error.to_string()))
 }
 
 /// Decodes a lease from three columns starting at `first`; `None` if they are null.
@@ -308,7 +317,7 @@ pub(super) fn write_decision(
     plan_head: Option<(PlanId, Digest)>,
 ) -> Result<(), SqliteError> {
     for change in &decision.plans {
-        let known = plan_head.filter(|(id, _)| *id == change.plan.id);
+        let known = plan_head.filter(|(id, _)| *id == change.plan.id());
         write_plan(connection, change, known.map(|(_, head)| head))?;
     }
     for row in &decision.rows {
@@ -323,7 +332,7 @@ fn write_plan(
     change: &PlanChange,
     known_head: Option<Digest>,
 ) -> Result<(), SqliteError> {
-    let id = change.plan.id.to_string();
+    let id = change.plan.id().to_string();
     let previous_version = change
         .events
         .first()
@@ -334,7 +343,9 @@ fn write_plan(
         None => select_first(connection, sql::PLAN_HEAD, [&id], |row| {
             decode_digest(row.get_ref(0)?)
         })?
-        .ok_or_else(|| SqliteError::Database(format!("plan {} does not exist", change.plan.id)))?,
+        .ok_or_else(|| {
+            SqliteError::Database(format!("plan {} does not exist", change.plan.id()))
+        })?,
     };
     let mut head = previous;
     let encoded: Vec<_> = change
@@ -383,6 +394,10 @@ fn write_plan_row(
                 head.as_bytes(),
                 columns.body,
             ])?;
+        let terms = TermsColumns::from_plan(plan);
+        connection
+            .prepare_cached(sql::INSERT_PLAN_TERMS)?
+            .execute(params![columns.plan_id, terms.origin_plan, terms.body])?;
         let mut insert = connection.prepare_cached(sql::INSERT_PLAN_PROJECT)?;
         for project in &columns.projects {
             insert.execute(params![project, columns.plan_id, columns.live])?;
@@ -414,7 +429,7 @@ fn write_plan_row(
     // Cannot happen in a correct program: the decision read this row in the same transaction.
     Err(SqliteError::Database(format!(
         "plan {} was decided at version {previous_version}, but another version is stored",
-        plan.id
+        plan.id()
     )))
 }
 

@@ -27,8 +27,10 @@ statements! {
     COMMAND_BY_KEY =
         "SELECT fingerprint, receipt FROM commands WHERE key_scope = ?1 AND key = ?2";
     PLAN_WITH_LEASE =
-        "SELECT p.body, p.head, l.owner, l.epoch, l.expires_at
-         FROM plans p LEFT JOIN leases l ON l.plan_id = p.plan_id
+        "SELECT t.body, p.body, p.head, l.owner, l.epoch, l.expires_at
+         FROM plans p
+         LEFT JOIN plan_terms t ON t.plan_id = p.plan_id
+         LEFT JOIN leases l ON l.plan_id = p.plan_id
          WHERE p.plan_id = ?1";
     PLAN_HEAD = "SELECT head FROM plans WHERE plan_id = ?1";
     ACTION = "SELECT body FROM actions WHERE name = ?1";
@@ -60,6 +62,8 @@ statements! {
         "INSERT INTO plans
          (plan_id, id_reversed, version, phase, state, action, needs_person, due_at, head, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    INSERT_PLAN_TERMS =
+        "INSERT INTO plan_terms (plan_id, origin_plan, body) VALUES (?1, ?2, ?3)";
     /// Leaves the id and the action alone: they never change, so their indexes are not touched.
     UPDATE_PLAN =
         "UPDATE plans SET version = ?3, phase = ?4, state = ?5, needs_person = ?6, due_at = ?7,
@@ -124,8 +128,9 @@ statements! {
 
     // Reads.
     PLAN_ROW =
-        "SELECT p.body, p.head, l.owner, l.epoch, l.expires_at, v.body
+        "SELECT t.body, p.body, p.head, l.owner, l.epoch, l.expires_at, v.body
          FROM plans p
+         LEFT JOIN plan_terms t ON t.plan_id = p.plan_id
          LEFT JOIN leases l ON l.plan_id = p.plan_id
          LEFT JOIN verdicts v ON v.plan_id = p.plan_id
          WHERE p.plan_id = ?1";
@@ -151,6 +156,15 @@ statements! {
          AND (?3 IS NULL OR p.action = ?3) AND (?4 IS NULL OR p.phase = ?4)
          AND (?5 IS NULL OR p.state = ?5) AND (?6 = 0 OR p.needs_person = 1)
          ORDER BY u.plan_id DESC LIMIT ?7";
+    PLAN_IDS_BY_ORIGIN =
+        "SELECT t.plan_id FROM plan_terms t INDEXED BY plan_terms_by_origin
+         CROSS JOIN plans p ON p.plan_id = t.plan_id
+         WHERE t.origin_plan = ?1 AND t.plan_id < ?2
+         AND (?3 IS NULL OR p.action = ?3) AND (?4 IS NULL OR p.phase = ?4)
+         AND (?5 IS NULL OR p.state = ?5) AND (?6 = 0 OR p.needs_person = 1)
+         AND (?7 IS NULL OR EXISTS
+              (SELECT 1 FROM plan_projects u WHERE u.project = ?7 AND u.plan_id = t.plan_id))
+         ORDER BY t.plan_id DESC LIMIT ?8";
     PLAN_IDS_BY_START =
         "SELECT plan_id FROM plans WHERE plan_id >= ?1 AND plan_id < ?2 ORDER BY plan_id LIMIT ?3";
     PLAN_IDS_BY_END =
@@ -188,18 +202,32 @@ statements! {
     // Maintenance.
     TRUNCATE_WAL = "PRAGMA wal_checkpoint(TRUNCATE)";
     INTEGRITY_CHECK = "PRAGMA integrity_check(100)";
-    /// Plans whose project rows differ from the encoded plan.
+    /// Plans without terms, or with an origin that differs from the encoded terms.
+    WRONG_TERMS_ROWS =
+        "SELECT p.plan_id FROM plans p LEFT JOIN plan_terms t ON t.plan_id = p.plan_id
+         WHERE t.plan_id IS NULL OR (json_valid(t.body) AND t.origin_plan IS NOT
+            coalesce(t.body ->> '$.origin.undo_of', t.body ->> '$.origin.rest_of'))
+         LIMIT 100";
+    /// Plans whose project rows differ from the encoded terms.
     WRONG_PROJECT_ROWS =
-        "SELECT p.plan_id FROM plans p
-         WHERE json_valid(p.body) AND ((SELECT count(*) FROM plan_projects u WHERE u.plan_id = p.plan_id)
-            <> (SELECT count(DISTINCT value ->> 'project') FROM json_each(p.body, '$.resources'))
+        "SELECT p.plan_id FROM plans p JOIN plan_terms t ON t.plan_id = p.plan_id
+         WHERE json_valid(t.body) AND ((SELECT count(*) FROM plan_projects u WHERE u.plan_id = p.plan_id)
+            <> (SELECT count(DISTINCT value ->> 'project') FROM json_each(t.body, '$.resources'))
             OR EXISTS (
                 SELECT 1 FROM plan_projects u WHERE u.plan_id = p.plan_id
                 AND (u.live <> (p.state NOT IN ('applied', 'cancelled'))
                      OR u.project NOT IN
-                        (SELECT value ->> 'project' FROM json_each(p.body, '$.resources')))))
+                        (SELECT value ->> 'project' FROM json_each(t.body, '$.resources')))))
          LIMIT 100";
     FOREIGN_KEY_VIOLATIONS = "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 100";
+
+    // Migrations.
+    /// Plans as schema 4 stored them, each with its first event.
+    UNSPLIT_PLANS =
+        "SELECT p.plan_id, p.body, e.body
+         FROM plans p LEFT JOIN events e ON e.plan_id = p.plan_id AND e.version = 1
+         WHERE p.plan_id > ?1 ORDER BY p.plan_id LIMIT ?2";
+    SET_PLAN_BODY = "UPDATE plans SET body = ?2 WHERE plan_id = ?1";
 }
 
 #[cfg(test)]
@@ -236,6 +264,7 @@ mod tests {
             "ALL_RULES",
             "LATEST_POSITION",
             "FOREIGN_KEY_VIOLATIONS",
+            "WRONG_TERMS_ROWS",
             "WRONG_PROJECT_ROWS",
         ];
         for (name, sql) in ALL {

@@ -33,7 +33,13 @@ const fn with_next_migration(
     sql: &'static str,
 ) -> [SchemaMigration; MIGRATIONS.len() + 1] {
     let number = SUPPORTED_VERSION + 1;
-    let mut all = [SchemaMigration { number, title, sql }; MIGRATIONS.len() + 1];
+    let next = SchemaMigration {
+        number,
+        title,
+        sql,
+        convert: None,
+    };
+    let mut all = [next; MIGRATIONS.len() + 1];
     let mut at = 0;
     while at < MIGRATIONS.len() {
         all[at] = MIGRATIONS[at];

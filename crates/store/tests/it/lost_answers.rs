@@ -70,8 +70,8 @@ fn a_commit_with_a_lost_response_is_resolved() {
     let committed = setup.proxied.store().commit(submission).unwrap();
     assert_eq!(setup.proxy.cut_count(), 1);
     let stored = setup.direct.read_plan(plan).unwrap().unwrap().plan;
-    assert!(stored.stage.is_final());
-    assert_eq!(committed.receipt.version, Some(stored.version));
+    assert!(stored.stage().is_final());
+    assert_eq!(committed.receipt.version, Some(stored.version()));
     assert_eq!(committed.plan.as_deref(), Some(&stored));
 }
 

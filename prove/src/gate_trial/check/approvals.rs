@@ -74,7 +74,7 @@ impl PlanReplay<'_> {
                         && matches!(&before.event, Event::GateHeld { gate, .. } if *gate == Gate::Apply)
                 });
                 let may_approve =
-                    profile == Profile::Auto && self.row.plan.profile == profile && passed_gate;
+                    profile == Profile::Auto && self.row.plan.profile() == profile && passed_gate;
                 (!may_approve).then(|| {
                     self.problem_at(index, &format!("the profile {profile} may not approve"))
                 })
@@ -128,7 +128,7 @@ impl PlanReplay<'_> {
     ) -> Option<String> {
         // A profile approves without a local host, where targets are not known.
         let approval = approval.filter(|approval| approval.by_person)?;
-        let is_manual = self.row.plan.profile == Profile::Manual;
+        let is_manual = self.row.plan.profile() == Profile::Manual;
         let is_unapproved = |step: &&RefMove| {
             let mut tips = approval.tips.iter();
             let Some(tip) = tips.find(|tip| tip.resource == step.resource) else {

@@ -37,7 +37,7 @@ impl BudgetTotals {
         self.plans.reserved = self.plans.reserved.saturating_add(reserved);
         self.global = ledger.global;
         outcome.counts.forfeited += ledger.reservations.len();
-        let plan_id = replay.row.plan.id;
+        let plan_id = replay.row.plan.id();
         if reserved != BudgetAmount::default()
             || ledger.reservations.iter().any(BudgetReservation::is_open)
         {
@@ -92,7 +92,7 @@ fn check_charges(replay: &PlanReplay<'_>, ledger: &BudgetLedger) -> Option<Strin
             sum.saturating_add(*amount)
         });
     if forfeited != ledger.plan.forfeited {
-        let (plan_id, charged) = (replay.row.plan.id, ledger.plan.forfeited);
+        let (plan_id, charged) = (replay.row.plan.id(), ledger.plan.forfeited);
         return Some(format!(
             "{plan_id} forfeited {forfeited:?}, but is charged {charged:?}"
         ));
@@ -117,7 +117,7 @@ fn check_charges(replay: &PlanReplay<'_>, ledger: &BudgetLedger) -> Option<Strin
         let charged = charged.in_unit(unit);
         if charged < minimum * price || charged > maximum * price {
             let (plan_id, minimum, maximum) =
-                (replay.row.plan.id, minimum * price, maximum * price);
+                (replay.row.plan.id(), minimum * price, maximum * price);
             return Some(format!(
                 "{plan_id} used {minimum} to {maximum} of {unit:?}, but is charged {charged}"
             ));
@@ -163,7 +163,7 @@ fn check_limits(
     settled: BudgetAmount,
     unsupervised: u64,
 ) -> Option<String> {
-    let plan_id = replay.row.plan.id;
+    let plan_id = replay.row.plan.id();
     let limits: Vec<&PlanLimits> = replay
         .history
         .iter()

@@ -149,7 +149,7 @@ impl PlanReplay<'_> {
             ..self.gate_case(index, gate, None)
         };
         let may_lack_host =
-            is_library_client(&self.history[index].by) && !case.plan.resources.is_empty();
+            is_library_client(&self.history[index].by) && !case.plan.resources().is_empty();
         let hostless_rules = possible.iter().filter(|_| may_lack_host);
         for expected in judged.chain(hostless_rules.map(|rules| hostless_case.judge_rules(rules))) {
             let blocking = expected.failed.first().or(expected.open.first());
@@ -242,7 +242,7 @@ impl PlanReplay<'_> {
             return;
         };
         *outcome.counts.blocked.entry(verdict.gate).or_default() += 1;
-        outcome.counts.blocked_programs += usize::from(!self.row.plan.resources.is_empty());
+        outcome.counts.blocked_programs += usize::from(!self.row.plan.resources().is_empty());
         let Ok(version) = usize::try_from(verdict.version.0) else {
             return;
         };
@@ -255,9 +255,9 @@ impl PlanReplay<'_> {
         let mut expected = [expected.failed, expected.open].concat();
         // Under `manual`, a ruling on the result does not count for the merge, and the subject of a merge that did not
         // land is not recorded.
-        let is_merging = case.plan.profile == Profile::Manual
+        let is_merging = case.plan.profile() == Profile::Manual
             && case.plan.phase() == Phase::Apply
-            && case.plan.stage.holder().is_some();
+            && case.plan.stage().holder().is_some();
         // An engine without a local host cannot run commands and reports those rules as pending.
         let is_pending = |rule: &RuleRef| {
             let mut failed = verdict.failed.iter();
@@ -303,14 +303,14 @@ impl PlanReplay<'_> {
                 .iter()
                 .rposition(|recorded| matches!(recorded.event, Event::ExecuteCompleted { .. })),
         };
-        let result = given.map(|(_, result)| result).or(plan.result.as_ref());
+        let result = given.map(|(_, result)| result).or(plan.result());
         let result = result.filter(|_| gate.has_result());
         let mut subjects = vec![subject_digest(plan, gate, result)];
         if let Some(Event::ApplyPrepared { intent, .. }) =
             self.history.get(index + 1).map(|recorded| &recorded.event)
             && let Some(merged) = self.merged_subject(&intent.moves)
         {
-            if plan.profile == Profile::Manual {
+            if plan.profile() == Profile::Manual {
                 subjects.clear();
             }
             subjects.push(merged);
@@ -348,7 +348,7 @@ impl PlanReplay<'_> {
         let records =
             self.records
                 .iter()
-                .filter(|record| match self.row.plan.resources.is_empty() {
+                .filter(|record| match self.row.plan.resources().is_empty() {
                     // Without a repository, the changes of earlier holders count, too.
                     true => record.epoch <= epoch.0,
                     false => record.epoch == epoch.0,
@@ -437,7 +437,7 @@ impl GateCase<'_> {
 
     /// Whether the recorded decisions are the expected ones. A plan without a root decision records none.
     fn matches_decisions(&self, expected: &ExpectedJudgement, decisions: &[DecisionNode]) -> bool {
-        if self.plan.decisions == 0 {
+        if self.plan.decisions() == 0 {
             return decisions.is_empty();
         }
         let gate = self.gate;
@@ -473,7 +473,7 @@ fn subject_digest(plan: &Plan, gate: Gate, result: Option<&ResultContent>) -> Di
     let report = result
         .and_then(|result| result.report.as_ref())
         .map(plan::ErasableText::as_str);
-    digest_json(&json!(["plan", plan.id, subject_name, entries, report]))
+    digest_json(&json!(["plan", plan.id(), subject_name, entries, report]))
 }
 
 fn digest_json(value: &Value) -> Digest {

@@ -83,8 +83,8 @@ pub fn check_outcome(
     let mut event_by_caller: BTreeMap<String, String> = BTreeMap::new();
     let mut totals = budgets::BudgetTotals::default();
     for plan in env.list_plans()? {
-        let (row, plan_id) = (env.lifecycle.get_plan(plan.id)?, plan.id.to_string());
-        let history = env.lifecycle.read_history(plan.id)?;
+        let (row, plan_id) = (env.lifecycle.get_plan(plan.id())?, plan.id().to_string());
+        let history = env.lifecycle.read_history(plan.id())?;
         event_dump.append_events(&history)?;
         for recorded in &history {
             let name = recorded.by.name();
@@ -106,7 +106,7 @@ pub fn check_outcome(
             faults,
         };
         replay.check_plan(&mut outcome);
-        let ledger = env.store.read_ledger(plan.id)?;
+        let ledger = env.store.read_ledger(plan.id())?;
         totals.add_plan(&replay, &ledger, &mut outcome);
     }
     totals.check_totals(max_tokens, &mut outcome.violations);
@@ -144,7 +144,7 @@ impl PlanReplay<'_> {
     fn check_plan(&self, outcome: &mut GateTrialOutcome) {
         outcome.counts.plans += 1;
         if self.plans.last() != Some(&self.row.plan) {
-            let id = self.row.plan.id;
+            let id = self.row.plan.id();
             outcome
                 .violations
                 .push(format!("{id} differs from the replay of its log"));

@@ -49,35 +49,29 @@ fn plan_variables(
 ) -> HashMap<&'static str, Value> {
     let number = |number: u32| Value::Int(i64::from(number));
     let plan_fields = HashMap::from([
-        ("id", text_value(&plan.id.to_string())),
-        ("goal", text_value(plan.goal.as_str())),
+        ("id", text_value(&plan.id().to_string())),
+        ("goal", text_value(plan.goal().as_str())),
         (
             "action",
-            text_value(
-                &plan
-                    .action
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-            ),
+            text_value(&plan.action().map(ToString::to_string).unwrap_or_default()),
         ),
         ("phase", text_value(plan.phase().as_str())),
-        ("state", text_value(plan.stage.state_name().as_str())),
-        ("attempt", number(plan.attempt)),
+        ("state", text_value(plan.stage().state_name().as_str())),
+        ("attempt", number(plan.attempt())),
         (
             "version",
-            Value::Int(i64::try_from(plan.version.0).unwrap_or(i64::MAX)),
+            Value::Int(i64::try_from(plan.version().0).unwrap_or(i64::MAX)),
         ),
-        ("reversions", number(plan.reversions)),
-        ("profile", text_value(plan.profile.as_str())),
-        ("read_only", Value::Bool(plan.read_only)),
+        ("reversions", number(plan.reversions())),
+        ("profile", text_value(plan.profile().as_str())),
+        ("read_only", Value::Bool(plan.read_only())),
         (
             "strategy_actor",
-            text_value(&plan.actors.strategy.to_string()),
+            text_value(&plan.actors().strategy.to_string()),
         ),
         (
             "execution_actor",
-            text_value(&plan.actors.execution.to_string()),
+            text_value(&plan.actors().execution.to_string()),
         ),
     ]);
     let action_fields: HashMap<&str, Value> = match action {
@@ -90,11 +84,11 @@ fn plan_variables(
         ]),
     };
     let arguments: HashMap<String, Value> = plan
-        .arguments
+        .arguments()
         .iter()
         .map(|(name, value)| (name.clone(), argument_value(value)))
         .collect();
-    let resource = plan.resources.first();
+    let resource = plan.resources().first();
     let target = resource.and_then(|resource| resource.target.as_deref());
     let branch = target.map(|target| target.strip_prefix("refs/heads/").unwrap_or(target));
     let target = HashMap::from([
@@ -107,7 +101,7 @@ fn plan_variables(
         ("action", Value::from(action_fields)),
         ("arguments", Value::from(arguments)),
         ("phase", text_value(plan.phase().as_str())),
-        ("attempt", number(plan.attempt)),
+        ("attempt", number(plan.attempt())),
         ("target", Value::from(target)),
         ("totals", totals),
     ])

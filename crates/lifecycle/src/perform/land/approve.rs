@@ -20,7 +20,7 @@ impl Landing<'_> {
         call: &Call,
     ) -> Result<(), LifecycleError> {
         let row = self.lifecycle.get_plan(plan_id)?;
-        let is_queued = matches!(row.plan.stage, PlanStage::Apply(ApplyState::Queued(..)));
+        let is_queued = matches!(row.plan.stage(), PlanStage::Apply(ApplyState::Queued(..)));
         if !is_queued || !needs_new_approval(&row.plan, options) {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Landing<'_> {
         for tree in changed_trees(plan) {
             let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             sandboxes
@@ -92,7 +92,7 @@ impl Landing<'_> {
         let Some(row) = self.lifecycle.store.read_plan(plan_id)? else {
             return Ok(());
         };
-        if !row.plan.stage.is_final() {
+        if !row.plan.stage().is_final() {
             self.check_result_reachable(&row.plan)?;
         }
         if matches!(options.shape, LandingDestination::Commit) {
@@ -119,10 +119,10 @@ impl Landing<'_> {
     /// Checks that all trees of a result exist. What a person cannot see, they cannot approve.
     fn check_result_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
-        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+        for tree in plan.result().into_iter().flat_map(|result| &result.trees) {
             match self.lifecycle.locate_resource_named(plan, &tree.resource) {
                 Ok(location) => {
-                    let plan_id = plan.id;
+                    let plan_id = plan.id();
                     let sandbox_key = SandboxKey {
                         plan_id,
                         resource: &location,
@@ -165,8 +165,8 @@ impl Landing<'_> {
             .with_plan_rules(plan, &targets);
         let rules = rules.effective_rules_at(Gate::Apply.judged_gates());
         let rules: Vec<RuleRef> = rules.iter().map(|rule| rule.reference()).collect();
-        let tips = plan.approval.as_ref().map(|approval| &approval.tips);
-        let survives = plan.profile.approval_survives_merge() || tips == Some(&targets.tips);
+        let tips = plan.approval().map(|approval| &approval.tips);
+        let survives = plan.profile().approval_survives_merge() || tips == Some(&targets.tips);
         Ok(survives && plan.approval_void_reason(&rules).is_none())
     }
 
@@ -187,13 +187,13 @@ impl Landing<'_> {
             return Ok(false);
         }
         self.lifecycle
-            .approve_result_with(plan.id, options, true, call)
+            .approve_result_with(plan.id(), options, true, call)
             .map(|_| true)
     }
 }
 
 /// The trees of the result that contain changes.
 pub(super) fn changed_trees(plan: &Plan) -> impl Iterator<Item = &ResultTree> {
-    let trees = plan.result.iter().flat_map(|result| &result.trees);
+    let trees = plan.result().into_iter().flat_map(|result| &result.trees);
     trees.filter(|tree| tree.changes != Some(0))
 }

@@ -57,12 +57,12 @@ impl Landing<'_> {
         let stop = follower.call.stop.clone().unwrap_or_default();
         loop {
             let plan = self.lifecycle.get_plan(follower.plan_id)?.plan;
-            let PlanStage::Apply(landing) = &plan.stage else {
+            let PlanStage::Apply(landing) = plan.stage() else {
                 return Err(refusal.into());
             };
             let holder = match landing {
                 ApplyState::Applied(_) => {
-                    let approved_options = plan.approval.as_ref().map(|approval| &approval.options);
+                    let approved_options = plan.approval().map(|approval| &approval.options);
                     if plan.has_targets() && approved_options != Some(follower.options) {
                         return Err(refusal.into());
                     }
@@ -118,7 +118,7 @@ impl Landing<'_> {
             .leases()
             .reclaim_from_dead_holder(plan_id, call)?
             .plan;
-        if let PlanStage::Apply(ApplyState::Errored(_)) = reclaimed.stage {
+        if let PlanStage::Apply(ApplyState::Errored(_)) = reclaimed.stage() {
             self.lifecycle
                 .retry_phase(plan_id, false, None, &call.follow_up())?;
         }
@@ -131,18 +131,18 @@ impl Landing<'_> {
     fn retry_lost_landing(&self, plan: &Plan, call: &Call) -> Result<bool, LifecycleError> {
         match self
             .lifecycle
-            .retry_phase(plan.id, false, None, &call.follow_up())
+            .retry_phase(plan.id(), false, None, &call.follow_up())
         {
             Ok(_) => Ok(true),
             Err(LifecycleError::Refused(_)) => {
-                Ok(self.lifecycle.get_plan(plan.id)?.plan.version != plan.version)
+                Ok(self.lifecycle.get_plan(plan.id())?.plan.version() != plan.version())
             }
             Err(error) => Err(error),
         }
     }
 
     fn try_take_over(&self, plan: &Plan, call: &Call) -> Result<bool, LifecycleError> {
-        match self.take_over_landing(plan.id, &call.follow_up()) {
+        match self.take_over_landing(plan.id(), &call.follow_up()) {
             Ok(()) => Ok(true),
             Err(LifecycleError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
@@ -160,22 +160,22 @@ impl Landing<'_> {
     /// Finds the plan with the remainder of this one, if parts did not land.
     fn find_rest(&self, plan: &Plan) -> Result<Option<PlanId>, LifecycleError> {
         let changed = changed_trees(plan).count();
-        let options = plan.approval.as_ref().map(|approval| &approval.options);
+        let options = plan.approval().map(|approval| &approval.options);
         let is_partial = options.is_some_and(|options| !options.paths.is_empty());
-        if !is_partial && plan.landed.len() >= changed {
+        if !is_partial && plan.landed().len() >= changed {
             return Ok(None);
         }
         let filter = PlanFilter {
             phase: Some(Phase::Execute),
             state: Some(StateName::Complete),
-            project: plan.resources.first().map(|one| one.project.clone()),
+            project: plan.resources().first().map(|one| one.project.clone()),
             ..PlanFilter::default()
         };
         let rows = self.lifecycle.store.list_plans(&filter, None, MAX_PLANS)?;
         let rest = rows
             .iter()
-            .find(|row| row.plan.origin == PlanOrigin::RestOf(plan.id));
-        Ok(rest.map(|row| row.plan.id))
+            .find(|row| row.plan.origin() == PlanOrigin::RestOf(plan.id()));
+        Ok(rest.map(|row| row.plan.id()))
     }
 }
 
@@ -184,12 +184,12 @@ fn outcome_by_other(plan: Plan) -> OperationOutcome {
     let receipt = CommandReceipt {
         verb: Verb::ApplyPlan,
         outcome: ReceiptOutcome::Done,
-        plan: Some(plan.id),
-        version: Some(plan.version),
+        plan: Some(plan.id()),
+        version: Some(plan.version()),
         epoch: None,
         changeset: None,
         grant: None,
-        at: plan.updated_at,
+        at: plan.updated_at(),
     };
     OperationOutcome {
         plan,
@@ -228,7 +228,7 @@ mod tests {
         let lifecycle = Lifecycle::open(MemoryStore::new());
         let minute = Span::from_seconds(60);
         let claim = claim_new_plan(&lifecycle, minute);
-        let plan_id = claim.plan().id;
+        let plan_id = claim.plan().id();
         let ada = Call::by(Caller::Person("ada".to_owned()));
         let Ok(NextPhase::Claimed(claim)) =
             claim.complete_strategize_and_continue(Vec::new(), minute)
@@ -237,7 +237,7 @@ mod tests {
         };
         claim.complete_execute(&ResultContent::default()).unwrap();
         lifecycle.apply_plan(plan_id, &ada).unwrap();
-        for _ in 0..lifecycle.get_plan(plan_id).unwrap().plan.limits.attempts {
+        for _ in 0..lifecycle.get_plan(plan_id).unwrap().plan.limits().attempts {
             let epoch = lifecycle
                 .start_apply(plan_id, "gone", minute, &ada)
                 .unwrap()
@@ -247,15 +247,15 @@ mod tests {
                 .reclaim_own_lease(plan_id, epoch, &ada)
                 .unwrap();
         }
-        let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
-        assert_eq!(stage.to_string(), "apply/errored");
+        let row = lifecycle.get_plan(plan_id).unwrap();
+        assert_eq!(row.plan.stage().to_string(), "apply/errored");
         let options = LandingOptions::default();
         let mut follower = LandingFollower::new(plan_id, &options, &ada);
         let followed = lifecycle
             .landing()
             .follow_landing(&mut follower, Refusal::NeedsApproval);
         assert!(matches!(followed, Ok(None)), "{followed:?}");
-        let stage = lifecycle.get_plan(plan_id).unwrap().plan.stage;
-        assert_eq!(stage.to_string(), "apply/queued");
+        let row = lifecycle.get_plan(plan_id).unwrap();
+        assert_eq!(row.plan.stage().to_string(), "apply/queued");
     }
 }

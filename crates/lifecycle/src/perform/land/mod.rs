@@ -93,7 +93,7 @@ impl Landing<'_> {
             .sandboxes()
             .check_resources_reachable(&row.plan)?;
         let follow_up = call.follow_up();
-        if needs_new_approval(&row.plan, options) && row.plan.result.is_some() {
+        if needs_new_approval(&row.plan, options) && row.plan.result().is_some() {
             self.check_landing_options(&row.plan, options)?;
         }
         // Held until the landing ends. After a crash, others see that this process is dead and need not
@@ -102,13 +102,13 @@ impl Landing<'_> {
             Some(local_host) => Some(local_host.sandboxes.processes().register_presence(owner)?),
             None => None,
         };
-        if let PlanStage::Apply(ApplyState::Applied(_)) = &row.plan.stage
+        if let PlanStage::Apply(ApplyState::Applied(_)) = row.plan.stage()
             && call.key.is_some()
         {
             let repeated = self.repeat_keyed_landing(plan_id, options, call)?;
             return Ok(landed_outcome(repeated, Vec::new(), None));
         }
-        let is_over = row.plan.stage.is_final();
+        let is_over = row.plan.stage().is_final();
         let mut follower = LandingFollower::new(plan_id, options, call);
         let mut claimed = self.claim_landing(&row.plan, options, owner, call);
         loop {
@@ -138,8 +138,8 @@ impl Landing<'_> {
         owner: &str,
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
-        let (plan_id, follow_up) = (plan.id, call.follow_up());
-        if let PlanStage::Apply(landing) = &plan.stage {
+        let (plan_id, follow_up) = (plan.id(), call.follow_up());
+        if let PlanStage::Apply(landing) = plan.stage() {
             match landing {
                 ApplyState::Constrained(_) => {
                     self.approve_if_needed(plan, options, call)?;
@@ -171,7 +171,7 @@ impl Landing<'_> {
 
     /// Runs a claimed landing to its end.
     pub fn drive_landing(&self, claim: &Claim) -> Result<LandingOutcome, LifecycleError> {
-        let (plan_id, epoch, call) = (claim.plan().id, claim.epoch(), claim.call());
+        let (plan_id, epoch, call) = (claim.plan().id(), claim.epoch(), claim.call());
         let landing = self.lifecycle.keep_lease_while(plan_id, epoch, &call, || {
             self.run_landing_steps(plan_id, epoch, &call)
         });
@@ -230,7 +230,7 @@ impl Landing<'_> {
                     .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
                 return Ok(landed_outcome(done, Vec::new(), None));
             }
-            let ended = match row.plan.stage.intent().cloned() {
+            let ended = match row.plan.stage().intent().cloned() {
                 Some(intent) if intent.vouched.is_some() => {
                     let done =
                         self.lifecycle
@@ -271,19 +271,19 @@ impl Landing<'_> {
         let approval = plan.valid_approval().ok_or(Refusal::NeedsApproval)?;
         let mode = landing_method(&approval.options);
         let message = LandingMessage {
-            plan_id: plan.id,
-            goal: plan.goal.to_string(),
+            plan_id: plan.id(),
+            goal: plan.goal().to_string(),
             chain_head: row.head,
             unix_seconds: self.lifecycle.store.now()?.0.div_euclid(1_000_000),
             allow_empty: approval.options.allow_empty,
         };
         let mut moves = Vec::new();
         let mut unchanged_targets = Vec::new();
-        let trees = plan.result.iter().flat_map(|result| &result.trees);
+        let trees = plan.result().into_iter().flat_map(|result| &result.trees);
         for tree in trees.filter(|tree| tree.changes != Some(0) || approval.options.allow_empty) {
             let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let Some(outcome) = self.approved_part(plan, &sandbox_key, tree, &approval.options)?
@@ -322,7 +322,7 @@ impl Landing<'_> {
                     let commits = commits.iter().map(ToString::to_string).collect();
                     let kind = ConstraintKind::Conflict;
                     return self.end_constrained(
-                        plan.id,
+                        plan.id(),
                         epoch,
                         (kind, text),
                         paths,
@@ -331,7 +331,7 @@ impl Landing<'_> {
                     );
                 }
                 ProposalOutcome::Blocked(obstacle) => {
-                    return self.constrain_by_obstacle(plan.id, epoch, &location, obstacle, call);
+                    return self.constrain_by_obstacle(plan.id(), epoch, &location, obstacle, call);
                 }
             }
         }
@@ -342,7 +342,7 @@ impl Landing<'_> {
             );
             let kind = ConstraintKind::Conflict;
             return self.end_constrained(
-                plan.id,
+                plan.id(),
                 epoch,
                 (kind, text),
                 Vec::new(),
@@ -350,7 +350,7 @@ impl Landing<'_> {
                 call,
             );
         }
-        match self.lifecycle.prepare_apply(plan.id, epoch, &moves, call) {
+        match self.lifecycle.prepare_apply(plan.id(), epoch, &moves, call) {
             Ok(done) => Ok(LandingStep::Completed(done)),
             // The result alone passed its rules; merged with the current target it does not.
             Err(LifecycleError::Blocked(blocked)) => {
@@ -360,12 +360,12 @@ impl Landing<'_> {
                 let failed: Vec<String> = failed.collect();
                 let text = format!("on the merged tree, {}", failed.join("; "));
                 let kind = ConstraintKind::Gate;
-                self.end_constrained(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
+                self.end_constrained(plan.id(), epoch, (kind, text), Vec::new(), Vec::new(), call)
             }
             Err(LifecycleError::Refused(refusal @ Refusal::ApprovalVoid(_))) => {
                 let kind = ConstraintKind::ApprovalVoid;
                 let text = refusal.to_string();
-                self.end_constrained(plan.id, epoch, (kind, text), Vec::new(), Vec::new(), call)
+                self.end_constrained(plan.id(), epoch, (kind, text), Vec::new(), Vec::new(), call)
             }
             Err(error) => Err(error),
         }
@@ -391,7 +391,7 @@ impl Landing<'_> {
             .restrict_result(sandbox_key, &whole, &options.paths)
         {
             // With several resources, a path need not exist in each.
-            Err(SandboxError::NoPathMatches { .. }) if plan.resources.len() > 1 => Ok(None),
+            Err(SandboxError::NoPathMatches { .. }) if plan.resources().len() > 1 => Ok(None),
             other => Ok(Some(other?)),
         }
     }
@@ -410,7 +410,7 @@ impl Landing<'_> {
         for step in &intent.moves {
             let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
             let sandbox_key = SandboxKey {
-                plan_id: plan.id,
+                plan_id: plan.id(),
                 resource: &location,
             };
             let proposal = parse_proposal(step)?;
@@ -441,7 +441,7 @@ impl Landing<'_> {
             );
             let done = self
                 .lifecycle
-                .ask_question(plan.id, epoch, &question, None, call)?;
+                .ask_question(plan.id(), epoch, &question, None, call)?;
             return Ok(LandingStep::Ended(LandingOutcome::NeedsAnswer(done)));
         }
         let landed_resources: Vec<String> = outcomes
@@ -451,7 +451,7 @@ impl Landing<'_> {
             .collect();
         if landed_resources.is_empty() {
             // No target has the change, so the intent can be withdrawn safely.
-            self.lifecycle.withdraw_apply(plan.id, epoch, call)?;
+            self.lifecycle.withdraw_apply(plan.id(), epoch, call)?;
             let obstructed =
                 outcomes
                     .into_iter()
@@ -463,7 +463,7 @@ impl Landing<'_> {
                     });
             return match obstructed {
                 Some((location, obstacle)) => {
-                    self.constrain_by_obstacle(plan.id, epoch, &location, obstacle, call)
+                    self.constrain_by_obstacle(plan.id(), epoch, &location, obstacle, call)
                 }
                 None => Ok(LandingStep::Withdrawn),
             };
@@ -477,7 +477,7 @@ impl Landing<'_> {
         let rest_id = rest.as_ref().map(|rest| rest.id);
         let done = self
             .lifecycle
-            .complete_apply(plan.id, epoch, landed_resources, rest, call)?;
+            .complete_apply(plan.id(), epoch, landed_resources, rest, call)?;
         Ok(LandingStep::Ended(landed_outcome(done, kept, rest_id)))
     }
 
@@ -528,7 +528,7 @@ impl Landing<'_> {
     /// Removes the sandboxes and the refs that protected the landing. Best effort: a later cleanup removes
     /// what remains.
     fn clean_after_landing(&self, plan: &Plan) {
-        if plan.policy.clean != SandboxCleanupPolicy::Manual {
+        if plan.policy().clean != SandboxCleanupPolicy::Manual {
             let _ = self.lifecycle.sandboxes().clean_sandboxes(plan);
         }
     }

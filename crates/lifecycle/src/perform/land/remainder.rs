@@ -19,12 +19,11 @@ impl Landing<'_> {
         landed_resources: &[String],
     ) -> Result<Option<LinkedPlan>, LifecycleError> {
         let is_partial = plan
-            .approval
-            .as_ref()
+            .approval()
             .is_some_and(|approval| !approval.options.paths.is_empty());
         let remainder_id = self.lifecycle.ids.new_plan_id();
         let mut remaining_trees = Vec::new();
-        for tree in plan.result.iter().flat_map(|result| &result.trees) {
+        for tree in plan.result().into_iter().flat_map(|result| &result.trees) {
             let step = moves.iter().find(|step| step.resource == tree.resource);
             let landed = step.filter(|step| landed_resources.contains(&step.resource));
             match landed {
@@ -64,7 +63,7 @@ impl Landing<'_> {
     ) -> Result<Option<ResultTree>, LifecycleError> {
         let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
         let sandbox_key = SandboxKey {
-            plan_id: plan.id,
+            plan_id: plan.id(),
             resource: &location,
         };
         let whole = parse_result_tree(tree)?;

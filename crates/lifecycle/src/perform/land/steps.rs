@@ -42,7 +42,7 @@ impl Landing<'_> {
         call: &Call,
     ) -> Result<LandingStep, LifecycleError> {
         let row = self.lifecycle.get_plan(plan_id)?;
-        let intent = row.plan.stage.intent().cloned();
+        let intent = row.plan.stage().intent().cloned();
         let intent = intent.filter(|intent| row.plan.is_held_by(epoch) && intent.vouched.is_none());
         let step = match intent {
             Some(intent) if !intent.moves.is_empty() => {
@@ -71,7 +71,7 @@ impl Landing<'_> {
         let row = self.lifecycle.get_plan(plan_id)?;
         let intent = row
             .plan
-            .stage
+            .stage()
             .intent()
             .filter(|_| row.plan.is_held_by(epoch));
         for step in intent

@@ -33,7 +33,7 @@ impl Landing<'_> {
     /// Creates a plan with the inverse of a landed one. Landing it merges the inverse with later changes.
     pub fn undo_plan(&self, plan_id: PlanId, call: &Call) -> Result<UndoPlan, LifecycleError> {
         let origin = self.lifecycle.get_plan(plan_id)?.plan;
-        if !matches!(origin.stage, PlanStage::Apply(ApplyState::Applied(_)))
+        if !matches!(origin.stage(), PlanStage::Apply(ApplyState::Applied(_)))
             || !origin.has_targets()
         {
             let empty_undo = LinkedPlan {
@@ -46,12 +46,12 @@ impl Landing<'_> {
                 .lifecycle
                 .submit_for_plan(plan_id, UndoLanding(empty_undo), call)?;
             return Ok(UndoPlan {
-                plan_id: done.plan.id,
+                plan_id: done.plan.id(),
                 earlier_outcome: None,
                 options: LandingOptions::default(),
             });
         }
-        let origin_options = origin.approval.as_ref().map(|approval| &approval.options);
+        let origin_options = origin.approval().map(|approval| &approval.options);
         let shape = origin_options
             .map(|options| options.shape.clone())
             .unwrap_or_default();
@@ -73,7 +73,7 @@ impl Landing<'_> {
         }
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut trees = Vec::new();
-        for step in &origin.landed {
+        for step in origin.landed() {
             let location = self
                 .lifecycle
                 .locate_resource_named(&origin, &step.resource)?;
@@ -84,7 +84,7 @@ impl Landing<'_> {
             let (tree, changes) =
                 sandboxes.read_state_before_landing(&sandbox_key, &parse_object_id(&step.new)?)?;
             let resource = origin
-                .resources
+                .resources()
                 .iter()
                 .find(|one| one.name == step.resource);
             let target = resource.and_then(|resource| resource.target.clone());
@@ -108,8 +108,8 @@ impl Landing<'_> {
             None => self.find_or_create_undo(&origin, &result, call)?,
         };
         Ok(UndoPlan {
-            plan_id: done.plan.id,
-            earlier_outcome: Some(done).filter(|done| done.plan.stage.is_final()),
+            plan_id: done.plan.id(),
+            earlier_outcome: Some(done).filter(|done| done.plan.stage().is_final()),
             options,
         })
     }
@@ -142,16 +142,16 @@ impl Landing<'_> {
         // the current one makes no difference.
         if call
             .if_version
-            .is_some_and(|version| version != origin.version)
+            .is_some_and(|version| version != origin.version())
         {
-            return self.create_undo_plan(origin.id, result, call);
+            return self.create_undo_plan(origin.id(), result, call);
         }
         let mut number = 1_u32;
         loop {
             let key = format!("planwright undo {number}");
             let call = call.follow_up().with_shared_key(key);
-            let done = self.create_undo_plan(origin.id, result, &call)?;
-            let stage = &done.plan.stage;
+            let done = self.create_undo_plan(origin.id(), result, &call)?;
+            let stage = done.plan.stage();
             let is_spent = match matches!(stage, PlanStage::Apply(ApplyState::Applied(_))) {
                 true => self.is_undone(&done.plan)?,
                 false => stage.is_final(),
@@ -168,14 +168,14 @@ impl Landing<'_> {
         let filter = PlanFilter {
             phase: Some(Phase::Apply),
             state: Some(StateName::Applied),
-            project: plan.resources.first().map(|one| one.project.clone()),
+            project: plan.resources().first().map(|one| one.project.clone()),
             ..PlanFilter::default()
         };
         let rows = self
             .lifecycle
             .store
             .list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
-        let undoes = |row: &PlanRow| row.plan.origin == PlanOrigin::UndoOf(plan.id);
+        let undoes = |row: &PlanRow| row.plan.origin() == PlanOrigin::UndoOf(plan.id());
         Ok(rows.iter().any(undoes))
     }
 
@@ -193,16 +193,16 @@ impl Landing<'_> {
             let filter = PlanFilter {
                 phase: Some(phase),
                 state: Some(state),
-                project: origin.resources.first().map(|one| one.project.clone()),
+                project: origin.resources().first().map(|one| one.project.clone()),
                 ..PlanFilter::default()
             };
             let rows = self
                 .lifecycle
                 .store
                 .list_plans(&filter, None, MAX_UNDO_CANDIDATES)?;
-            let undoes = |row: &&PlanRow| row.plan.origin == PlanOrigin::UndoOf(origin.id);
+            let undoes = |row: &&PlanRow| row.plan.origin() == PlanOrigin::UndoOf(origin.id());
             if let Some(row) = rows.iter().find(undoes) {
-                return Ok(Some(row.plan.id));
+                return Ok(Some(row.plan.id()));
             }
         }
         Ok(None)

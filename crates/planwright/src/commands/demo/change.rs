@@ -48,7 +48,7 @@ impl DemoRun {
             projects: vec![project],
             ..UseRequest::default()
         };
-        let plan = lifecycle.use_action(request, &self.call)?.plan.id;
+        let plan = lifecycle.use_action(request, &self.call)?.plan.id();
         let lease = Span::from_seconds(60);
         let claim = lifecycle.start_strategize(plan, "demo-agent", lease, &self.call)?;
         claim.complete_strategize(Vec::new())?;
@@ -127,7 +127,7 @@ impl DemoRun {
             &self.call,
         )? {
             LandingOutcome::Landed { done, .. } => {
-                let step = done.plan.landed.first();
+                let step = done.plan.landed().first();
                 let step = step.ok_or_else(|| defect_error("a landed plan records no landing"))?;
                 Ok(step.new.chars().take(10).collect())
             }

@@ -122,8 +122,8 @@ impl DemoRun {
             ..UseRequest::default()
         };
         let plan = self.lifecycle.use_action(request, &self.call)?.plan;
-        self.add_line(format!("plan {} is {}", plan.id, plan.stage));
-        Ok(plan.id)
+        self.add_line(format!("plan {} is {}", plan.id(), plan.stage()));
+        Ok(plan.id())
     }
 
     fn run_strategize(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
@@ -149,7 +149,8 @@ impl DemoRun {
         let done = claim.complete_strategize(decisions)?;
         self.add_line(format!(
             "the plan is {}, version {}",
-            done.plan.stage, done.plan.version
+            done.plan.stage(),
+            done.plan.version()
         ));
         Ok(())
     }
@@ -183,7 +184,10 @@ impl DemoRun {
         }
         self.add_line(format!(
             "before: {} version {}; after: {} version {} – identical",
-            before.stage, before.version, after.stage, after.version
+            before.stage(),
+            before.version(),
+            after.stage(),
+            after.version()
         ));
         self.lifecycle.waive_rule(
             plan_id,
@@ -194,7 +198,7 @@ impl DemoRun {
         let done = self.lifecycle.execute_plan(plan_id, &self.call)?;
         self.add_line(format!(
             "waived {name}, with a reason in the log; now the plan is {}",
-            done.plan.stage
+            done.plan.stage()
         ));
         Ok(())
     }
@@ -249,7 +253,7 @@ impl DemoRun {
             }
         }
         let row = self.lifecycle.get_plan(plan_id)?;
-        let (1, Some(holder)) = (won.len(), row.plan.stage.holder()) else {
+        let (1, Some(holder)) = (won.len(), row.plan.stage().holder()) else {
             return Err(defect_error("the race did not have exactly one winner"));
         };
         self.add_line(format!("{} won with epoch {}", holder.owner, holder.epoch));
@@ -312,7 +316,8 @@ impl DemoRun {
         let done = landing.complete_apply(Vec::new())?;
         self.add_line(format!(
             "the plan is {}, version {}: final",
-            done.plan.stage, done.plan.version
+            done.plan.stage(),
+            done.plan.version()
         ));
         match self.lifecycle.cancel_plan(plan_id, None, &self.call) {
             Err(LifecycleError::Refused(refusal)) => {

@@ -186,7 +186,7 @@ pub fn reclaim_leases(args: &ReclaimLeaseArgs, app: &App) -> Result<CommandAnswe
     let reclaimed = lifecycle.leases().reclaim_expired_leases(1000, &call)?;
     let views = reclaimed
         .iter()
-        .map(|plan| api::plans::get_plan_view(lifecycle, plan.id))
+        .map(|plan| api::plans::get_plan_view(lifecycle, plan.id()))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(CommandAnswer::new(
         json!({ "reclaimed": views }),

@@ -63,7 +63,7 @@ pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, Co
         ..UseRequest::default()
     };
     let done = app.lifecycle()?.use_action(request, &app.new_call())?;
-    app.remember_plan(done.plan.id);
+    app.remember_plan(done.plan.id());
     if app.format == CliFormat::Human {
         announce_plan(
             app,
@@ -72,7 +72,7 @@ pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, Co
             StartingPoint::from_flag(args.with_changes),
         )?;
     }
-    Ok(done.plan.id)
+    Ok(done.plan.id())
 }
 
 fn hint_other_projects(error: CommandError) -> CommandError {
@@ -103,11 +103,11 @@ fn announce_plan(
     projects: &[QualifiedName],
     start: StartingPoint,
 ) -> Result<(), CommandError> {
-    let handle = app.lifecycle()?.short_handle(plan.id)?;
+    let handle = app.lifecycle()?.short_handle(plan.id())?;
     let mut parts = vec![
-        plan.actors.execution.to_string(),
-        format!("profile {}", plan.profile),
-        ui::format_limits(plan.limits),
+        plan.actors().execution.to_string(),
+        format!("profile {}", plan.profile()),
+        ui::format_limits(plan.limits()),
         describe_isolation(plan),
     ];
     if let Some(project) = projects.first() {
@@ -118,7 +118,7 @@ fn announce_plan(
         stderr,
         "{}  {}\n  {}",
         ui::style_text(ui::BOLD, &handle),
-        ui::truncate_line(plan.goal.as_str(), 70),
+        ui::truncate_line(plan.goal().as_str(), 70),
         ui::style_text(ui::DIM, parts.join(" · "))
     );
     for message in use_action::warn_uncommitted(app, projects, start) {
@@ -128,7 +128,7 @@ fn announce_plan(
 }
 
 fn describe_isolation(plan: &Plan) -> String {
-    let definition = plan.actor_definition(&plan.actors.execution);
+    let definition = plan.actor_definition(&plan.actors().execution);
     match definition.map(|definition| &definition.kind) {
         Some(ActorKind::Command(line)) if line.isolation == plan::actor::ActorIsolation::Off => {
             "not confined (isolation is off)".to_owned()

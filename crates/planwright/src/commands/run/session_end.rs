@@ -33,7 +33,7 @@ pub fn ask_person(
 ) -> Result<SessionDecision, CommandError> {
     loop {
         let row = app.lifecycle()?.get_plan(plan_id)?;
-        let is_complete = matches!(row.plan.stage, PlanStage::Execute(WorkState::Complete));
+        let is_complete = matches!(row.plan.stage(), PlanStage::Execute(WorkState::Complete));
         let to_review = is_complete && row.plan.has_targets() && !row.is_blocked();
         if to_review && consent == LandingConsent::Given {
             return land_result(app, plan_id, &row).map(SessionDecision::from);
@@ -49,7 +49,7 @@ pub fn ask_person(
             }
             continue;
         }
-        return match &row.plan.stage {
+        return match row.plan.stage() {
             PlanStage::Strategize(WorkState::AwaitingInput(_))
             | PlanStage::Execute(WorkState::AwaitingInput(_)) => ask_for_answer(app, &row),
             PlanStage::Strategize(WorkState::Complete) if !row.is_blocked() => {
@@ -69,7 +69,7 @@ enum ReviewChoice {
 }
 
 fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
-    let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
+    let (lifecycle, plan) = (app.lifecycle()?, row.plan.id());
     write_stderr(&describe_result(app, row)?);
     let chosen = ui::ask_person("[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ");
     match chosen.as_deref() {
@@ -126,14 +126,14 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
 
 /// Returns the agent's report, the diffstat and warnings.
 fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
-    let (lifecycle, plan) = (app.lifecycle()?, row.plan.id);
+    let (lifecycle, plan) = (app.lifecycle()?, row.plan.id());
     let mut text = format_report(row);
     text.push_str(&diff::summarize_changes(
         &lifecycle.sandboxes().view_changes(plan)?,
         &[],
     )?);
     if let Some(needed) = row.plan.manual_landing_reason() {
-        let profile = row.plan.profile;
+        let profile = row.plan.profile();
         let note = format!("Profile {profile} does not land {needed}: apply it yourself.");
         text.push_str(&format!("{}\n", ui::style_text(ui::WARN, note)));
     }
@@ -163,11 +163,7 @@ fn is_result_unchanged(history: &[RecordedEvent]) -> bool {
 /// Returns the agent's report, shortened.
 fn format_report(row: &PlanRow) -> String {
     const MAX_REPORT_LINES: usize = 12;
-    let report = row
-        .plan
-        .result
-        .as_ref()
-        .and_then(|result| result.report.as_ref());
+    let report = row.plan.result().and_then(|result| result.report.as_ref());
     let Some(report) = report else {
         return String::new();
     };
@@ -185,13 +181,13 @@ fn format_report(row: &PlanRow) -> String {
 }
 
 fn ask_for_answer(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandError> {
-    let question = row.plan.stage.question();
+    let question = row.plan.stage().question();
     let question = question.map_or_else(String::new, |question| question.text.to_string());
     write_stderr(&format!("{}\n", ui::escape_controls(&question)));
     match ui::ask_person("Answer (empty: later): ").filter(|text| !text.is_empty()) {
         Some(text) => {
             app.lifecycle()?
-                .answer_question(row.plan.id, &text, &app.new_call())?;
+                .answer_question(row.plan.id(), &text, &app.new_call())?;
             Ok(SessionDecision::Continue)
         }
         None => describe_plan(app, row).map(SessionDecision::from),
@@ -209,7 +205,7 @@ fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandE
                 return describe_plan(app, row).map(SessionDecision::from);
             };
             app.lifecycle()?
-                .revise_plan(row.plan.id, &text, Vec::new(), &app.new_call())?;
+                .revise_plan(row.plan.id(), &text, Vec::new(), &app.new_call())?;
             Ok(SessionDecision::Continue)
         }
         Some(_) | None => describe_plan(app, row).map(SessionDecision::from),
@@ -217,7 +213,7 @@ fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandE
 }
 
 fn describe_strategy(app: &App, row: &PlanRow) -> Result<String, CommandError> {
-    let decisions = app.lifecycle()?.read_decisions(row.plan.id)?;
+    let decisions = app.lifecycle()?.read_decisions(row.plan.id())?;
     let mut text = String::new();
     for node in decisions.iter().skip(1) {
         text.push_str(&ui::escape_controls(node.choice.as_str()));
@@ -272,9 +268,9 @@ impl ClosingMessage {
 
 /// Answers with where the plan stands, the next commands and a matching exit code.
 fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError> {
-    let handle = app.lifecycle()?.short_handle(row.plan.id)?;
+    let handle = app.lifecycle()?.short_handle(row.plan.id())?;
     let standing = PlanStanding::of_row(row);
-    let closing = match &row.plan.stage {
+    let closing = match row.plan.stage() {
         PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_)
             if row.is_blocked() =>
         {
@@ -299,7 +295,7 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
         closing.text_after
     );
     let mut answer = CommandAnswer::new(
-        json!(api::plans::get_plan_view(app.lifecycle()?, row.plan.id)?),
+        json!(api::plans::get_plan_view(app.lifecycle()?, row.plan.id())?),
         text,
     );
     answer.exit = closing.exit;
@@ -316,7 +312,7 @@ fn has_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
         .local_host()?
         .sandboxes
         .runs()
-        .list_runs(row.plan.id);
+        .list_runs(row.plan.id());
     let runs = runs.map_err(lifecycle::LifecycleError::Sandbox)?;
     Ok(runs.iter().any(|run| run.transcript_path().exists()))
 }
@@ -383,7 +379,7 @@ fn describe_work(
 fn describe_landing(landing: &ApplyState, plan: &Plan, handle: &str) -> ClosingMessage {
     match landing {
         ApplyState::Applied(_) => {
-            let report = plan.result.as_ref();
+            let report = plan.result();
             let report = report.and_then(|result| result.report.as_ref());
             let report = report.map(|report| format!("{}\n", ui::escape_controls(report.as_str())));
             let closing =

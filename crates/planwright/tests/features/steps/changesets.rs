@@ -34,7 +34,7 @@ fn a_worker_who_executes(world: &mut World) {
         )
         .unwrap()
         .plan
-        .id;
+        .id();
     let call = call_by_ada();
     engine
         .start_strategize(plan, "worker", LONG_LEASE, &call)

@@ -38,7 +38,7 @@ fn everything_is_as_it_was(world: &mut World) {
 
 #[then(regex = r"^the plan is (.+)$")]
 fn the_plan_is(world: &mut World, stage: String) {
-    assert_eq!(world.stored_plan().stage.to_string(), stage);
+    assert_eq!(world.stored_plan().stage().to_string(), stage);
 }
 
 /// Something was stored, and no event of it twice.
@@ -50,7 +50,7 @@ fn the_step_was_taken_once(world: &mut World) {
     let new_actions = now.actions.len() - before.actions.len();
     assert!(new_plans + new_actions <= 1, "made more than once");
     for plan in &now.plans {
-        let id = plan.row.plan.id;
+        let id = plan.row.plan.id();
         let known = before.find_plan(id).map_or(0, |plan| plan.events.len());
         let kinds: Vec<&str> = plan.events[known..]
             .iter()

@@ -42,7 +42,7 @@ fn refused_because_it_is_applied(world: &mut World) {
 #[then("it is told when the plan was applied and by whom")]
 fn told_when_and_by_whom(world: &mut World) {
     let plan = world.stored_plan();
-    let ending = plan.stage.ending().unwrap();
+    let ending = plan.stage().ending().unwrap();
     let told = last_output_text(world);
     assert!(told.contains(&ending.at.to_string()), "{told}");
     assert!(told.contains(&ending.by.to_string()), "{told}");
@@ -57,11 +57,11 @@ fn the_worker_sees_every_step(world: &mut World, step: &Step) {
         };
         take_step(world, command);
         let seen = worker.get_plan(world.plan_id()).unwrap().plan;
-        assert_eq!(seen.stage.to_string(), *stage, "after {command}");
+        assert_eq!(seen.stage().to_string(), *stage, "after {command}");
         let listed = worker.list_plans(&PlanFilter::default(), None, 10).unwrap();
         assert_eq!(listed[0].plan, seen);
         let history = worker.read_history(world.plan_id()).unwrap();
-        assert_eq!(history.last().unwrap().version, seen.version);
+        assert_eq!(history.last().unwrap().version, seen.version());
     }
 }
 

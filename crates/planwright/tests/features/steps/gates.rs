@@ -112,9 +112,9 @@ fn nothing_of_the_plan_moved(world: &mut World) {
     let before = &world.store_before().find_plan(world.plan_id()).unwrap().row;
     let now = world.open_engine().get_plan(world.plan_id()).unwrap();
     assert_eq!(now.plan.phase(), before.plan.phase());
-    assert_eq!(now.plan.stage, before.plan.stage);
-    assert_eq!(now.plan.version, before.plan.version);
-    assert_eq!(now.plan.updated_at, before.plan.updated_at);
+    assert_eq!(now.plan.stage(), before.plan.stage());
+    assert_eq!(now.plan.version(), before.plan.version());
+    assert_eq!(now.plan.updated_at(), before.plan.updated_at());
     assert_eq!(now.plan, before.plan);
     assert_eq!(now.head, before.head);
     assert_eq!(now.lease, before.lease);
@@ -131,7 +131,7 @@ fn the_log_is_as_it_was(world: &mut World) {
 fn everybody_sees_that_it_is_blocked(world: &mut World) {
     let row = world.open_engine().get_plan(world.plan_id()).unwrap();
     let verdict = row.verdict.expect("the verdict is stored beside the plan");
-    assert_eq!(verdict.version, row.plan.version);
+    assert_eq!(verdict.version, row.plan.version());
     assert_eq!(verdict.failed[0].rule.name.as_str(), "never");
     if world.store().address().is_none() {
         return;

@@ -124,7 +124,7 @@ fn everyone_finds_their_own(world: &mut World) {
         assert_eq!(&engine.get_action(action.name()).unwrap(), action);
     }
     for plan in &kept.plans {
-        assert_eq!(&engine.get_plan(plan.id).unwrap().plan, plan);
+        assert_eq!(&engine.get_plan(plan.id()).unwrap().plan, plan);
     }
 }
 
@@ -217,7 +217,7 @@ fn the_others_are_told_which_plan(world: &mut World, count: usize) {
     let kept = &world.thread_results;
     assert_eq!(kept.refusals.len(), count);
     let name = tidy_name();
-    let plan = kept.plans[0].id;
+    let plan = kept.plans[0].id();
     for refusal in &kept.refusals {
         assert_eq!(
             refusal,
@@ -265,13 +265,13 @@ fn every_promised_plan_is_there(world: &mut World) {
         .dump_store()
         .plans
         .iter()
-        .map(|plan| plan.row.plan.id)
+        .map(|plan| plan.row.plan.id())
         .collect();
     let promised: BTreeSet<PlanId> = world
         .thread_results
         .plans
         .iter()
-        .map(|plan| plan.id)
+        .map(planwright::Plan::id)
         .collect();
     assert_eq!(stored, promised);
 }
@@ -283,7 +283,7 @@ fn no_plan_is_younger(world: &mut World) {
         panic!("it was archived");
     };
     for plan in world.dump_store().plans {
-        assert!(plan.row.plan.created_at <= at, "{:?}", plan.row.plan);
+        assert!(plan.row.plan.created_at() <= at, "{:?}", plan.row.plan);
     }
 }
 
@@ -310,7 +310,7 @@ fn run_whole_plan(engine: &Lifecycle, writer: usize, number: usize) {
         .use_action(scenario_commands::use_request(action.name()), &call)
         .unwrap()
         .plan
-        .id;
+        .id();
     let work = engine
         .start_strategize(plan, "w", LONG_LEASE, &call)
         .unwrap();
@@ -343,9 +343,9 @@ fn threads_write_while_others_read(world: &mut World, writers: usize, each: usiz
         while writing.load(Ordering::SeqCst) > 0 {
             let rows = engine.list_plans(&PlanFilter::default(), None, 50).unwrap();
             for row in rows {
-                let again = engine.get_plan(row.plan.id).unwrap().plan;
-                assert!(again.version >= row.plan.version, "time went back");
-                let history = engine.read_history(row.plan.id).unwrap();
+                let again = engine.get_plan(row.plan.id()).unwrap().plan;
+                assert!(again.version() >= row.plan.version(), "time went back");
+                let history = engine.read_history(row.plan.id()).unwrap();
                 kept.rows.push((row.plan, history));
             }
             for action in engine.list_actions(None, 200).unwrap() {
@@ -383,7 +383,10 @@ fn every_plan_read_is_what_its_events_say(world: &mut World) {
     assert!(!kept.rows.is_empty(), "nobody read anything");
     for (plan, history) in &kept.rows {
         let mut replayed = None;
-        for recorded in history.iter().take_while(|one| one.version <= plan.version) {
+        for recorded in history
+            .iter()
+            .take_while(|one| one.version <= plan.version())
+        {
             replayed = Some(evolve(replayed, recorded).unwrap());
         }
         assert_eq!(replayed.as_ref(), Some(plan));
@@ -425,7 +428,7 @@ fn one_gets_the_claim(world: &mut World) {
 #[then(regex = r"^the (\d+) others are told who holds it$")]
 fn the_others_are_told_who_holds_it(world: &mut World, count: usize) {
     let stored = world.stored_plan();
-    let holder = stored.stage.holder().unwrap();
+    let holder = stored.stage().holder().unwrap();
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
     let kept = &world.thread_results;
     for refusal in &kept.refusals {

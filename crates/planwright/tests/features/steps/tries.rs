@@ -51,7 +51,7 @@ pub fn run_process(world: &mut World, run: &TestRun) -> TestRunOutput {
     if let Some(row) = row
         && world.epoch.is_none()
     {
-        world.epoch = Some(row.plan.epoch);
+        world.epoch = Some(row.plan.epoch());
     }
     said
 }
@@ -65,7 +65,7 @@ pub fn take_step(world: &mut World, command: &str) {
         let engine = world.open_engine();
         scenario_commands::run_call(&engine, world, command, &call_by_ada()).unwrap();
     }
-    world.epoch = Some(world.stored_plan().epoch);
+    world.epoch = Some(world.stored_plan().epoch());
 }
 
 #[when(regex = r"^([a-z-]+) is tried$")]

@@ -144,7 +144,7 @@ fn an_action_that_is_not_reusable_is_used_by_one_of_sixteen(fixture: &StoreFixtu
     let store = fixture.open();
     let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), 1);
-    let winner = plans[0].plan.id;
+    let winner = plans[0].plan.id();
     for answer in answers {
         match answer {
             Ok(committed) => {

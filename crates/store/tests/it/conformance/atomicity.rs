@@ -161,7 +161,7 @@ fn a_lost_response_is_resolved_with_the_real_receipt(fixture: &StoreFixture) {
             let row = &after.find_plan(plan).unwrap().row;
             assert_eq!(
                 committed.receipt.version,
-                Some(row.plan.version),
+                Some(row.plan.version()),
                 "{command:?}"
             );
             assert_eq!(committed.plan.as_deref(), Some(&row.plan), "{command:?}");
@@ -197,16 +197,17 @@ fn a_blocked_gate_stores_its_verdict_and_nothing_else(fixture: &StoreFixture) {
     let beside = after
         .plans
         .iter_mut()
-        .find(|dumped| dumped.row.plan.id == plan)
+        .find(|dumped| dumped.row.plan.id() == plan)
         .unwrap();
-    let bytes = |plan: &plan::Plan| serde_json::to_string(plan).unwrap();
+    let bytes =
+        |plan: &plan::Plan| serde_json::to_string(&(&**plan.terms(), plan.state())).unwrap();
     assert_eq!(
         bytes(&beside.row.plan),
         bytes(&before.find_plan(plan).unwrap().row.plan)
     );
     let verdict = beside.row.verdict.take().unwrap();
     assert_eq!(verdict.failed, blocked.failed);
-    assert_eq!(verdict.version, beside.row.plan.version);
+    assert_eq!(verdict.version, beside.row.plan.version());
     after.assert_same(&before, "apart from the verdict");
 
     // The rule is removed, the plan advances, and the verdict no longer applies.
@@ -299,10 +300,10 @@ fn a_reader_sees_a_commit_whole_or_not_at_all(fixture: &StoreFixture) {
 
 fn a_holder_has_its_lease(reader: &dyn Store, plan: PlanId) {
     let row = reader.read_plan(plan).unwrap().unwrap();
-    let holder = row.plan.stage.holder().map(|holder| holder.epoch);
+    let holder = row.plan.stage().holder().map(|holder| holder.epoch);
     assert_eq!(row.lease.map(|lease| lease.epoch), holder);
     let snapshot = reader.read_snapshot(plan).unwrap().unwrap().row;
-    let holder = snapshot.plan.stage.holder().map(|holder| holder.epoch);
+    let holder = snapshot.plan.stage().holder().map(|holder| holder.epoch);
     assert_eq!(snapshot.lease.map(|lease| lease.epoch), holder);
 }
 
@@ -314,12 +315,12 @@ fn a_rest_is_there_when_its_plan_landed(reader: &dyn Store) {
         .unwrap();
     let mut landed: Vec<PlanId> = page
         .iter()
-        .filter(|row| row.plan.stage.state_name() == StateName::Applied)
-        .map(|row| row.plan.id)
+        .filter(|row| row.plan.stage().state_name() == StateName::Applied)
+        .map(|row| row.plan.id())
         .collect();
     let mut rest_of: Vec<PlanId> = page
         .iter()
-        .filter_map(|row| match row.plan.origin {
+        .filter_map(|row| match row.plan.origin() {
             PlanOrigin::RestOf(plan) => Some(plan),
             PlanOrigin::Use | PlanOrigin::UndoOf(_) => None,
         })

@@ -88,7 +88,7 @@ fn records_fold_by_path_and_read_back_by_path(fixture: &StoreFixture) {
     let client = fixture.client();
     let work = ExecutingPlan::begin(&client);
     let id = work.open("main");
-    let version = client.load_plan(work.plan).version;
+    let version = client.load_plan(work.plan).version();
     let deleted = ChangesetEntry::new(samples::tree_path("new"), PathOperation::Delete);
     for entry in [
         samples::modified_entry("b", "0", "1"),
@@ -103,7 +103,7 @@ fn records_fold_by_path_and_read_back_by_path(fixture: &StoreFixture) {
         assert_eq!(committed.receipt.changeset, Some(id));
     }
     assert_eq!(
-        client.load_plan(work.plan).version,
+        client.load_plan(work.plan).version(),
         version,
         "an entry is no event"
     );
@@ -131,7 +131,7 @@ fn records_fold_by_path_and_read_back_by_path(fixture: &StoreFixture) {
     let seal = changeset.seal.unwrap();
     assert_eq!(seal, ChangesetSeal::from_entries(&expected, seal.at));
     assert_eq!(
-        client.load_plan(work.plan).version,
+        client.load_plan(work.plan).version(),
         version.next(),
         "sealing is an event"
     );

@@ -133,14 +133,14 @@ fn readers_never_see_less_than_what_was_answered(fixture: &StoreFixture) {
         let least = answered.load(Ordering::SeqCst);
         let row = reader.read_plan(plan).unwrap().unwrap();
         assert!(
-            row.plan.version >= PlanVersion(least),
+            row.plan.version() >= PlanVersion(least),
             "{row:?} but {least}"
         );
         let log = reader
             .read_plan_events(plan, PlanVersion(least), 1000)
             .unwrap();
         let seen = least + log.len() as u64;
-        assert!(seen >= row.plan.version.0, "the log is behind the plan");
+        assert!(seen >= row.plan.version().0, "the log is behind the plan");
     };
     watched(4, look, || {
         for _ in 0..60 {

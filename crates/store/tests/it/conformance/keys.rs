@@ -60,7 +60,7 @@ fn sixteen_callers_with_one_key_commit_once(fixture: &StoreFixture) {
     let store = fixture.open();
     let plans = store.list_plans(&PlanFilter::default(), None, 100).unwrap();
     assert_eq!(plans.len(), 1);
-    let plan = plans[0].plan.id;
+    let plan = plans[0].plan.id();
     assert!(
         created
             .iter()
@@ -83,7 +83,7 @@ fn sixteen_callers_with_one_key_commit_once(fixture: &StoreFixture) {
             .iter()
             .all(|committed| committed.receipt == claimed[0].receipt)
     );
-    assert_eq!(store.read_plan(plan).unwrap().unwrap().plan.epoch.0, 1);
+    assert_eq!(store.read_plan(plan).unwrap().unwrap().plan.epoch().0, 1);
 }
 
 fn the_same_key_with_other_arguments_is_a_conflict(fixture: &StoreFixture) {

@@ -40,7 +40,7 @@ fn a_renewal_extends_the_lease_without_an_event(fixture: &StoreFixture) {
     let after = fixture.open().read_plan(plan).unwrap().unwrap();
     assert!(after.lease.clone().unwrap().expires_at > before.lease.unwrap().expires_at);
     assert_eq!((after.plan, after.head), (before.plan.clone(), before.head));
-    assert_eq!(renewed.receipt.version, Some(before.plan.version));
+    assert_eq!(renewed.receipt.version, Some(before.plan.version()));
     assert!(client.store().list_expired_leases(10).unwrap().is_empty());
 }
 
@@ -89,7 +89,7 @@ fn a_running_lease_is_not_reclaimed_unless_its_owner_is_dead(fixture: &StoreFixt
         "{answer:?}"
     );
     client.must_submit(plan, reclaim(ReclaimGrounds::OwnerDead(epoch)));
-    assert_eq!(client.load_plan(plan).epoch, epoch.next());
+    assert_eq!(client.load_plan(plan).epoch(), epoch.next());
 }
 
 fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(fixture: &StoreFixture) {
@@ -100,8 +100,8 @@ fn a_reclaim_raises_the_epoch_and_fences_the_old_holder(fixture: &StoreFixture) 
     client.must_submit(plan, reclaim(ReclaimGrounds::Expired));
     let row = client.store().read_plan(plan).unwrap().unwrap();
     assert_eq!(row.lease, None);
-    assert_eq!((row.plan.epoch, row.plan.attempt), (epoch.next(), 2));
-    assert_eq!(row.plan.stage.state_name(), StateName::Queued);
+    assert_eq!((row.plan.epoch(), row.plan.attempt()), (epoch.next(), 2));
+    assert_eq!(row.plan.stage().state_name(), StateName::Queued);
     assert_eq!(due(client.store(), Phase::Execute), [plan]);
     is_fenced(&client, plan, epoch);
 
@@ -184,7 +184,7 @@ fn an_expired_holder_may_renew_and_complete_until_reclaimed(fixture: &StoreFixtu
     );
     client.must_submit(plan, Command::from(CompleteStrategize { epoch, decisions }));
     assert_eq!(
-        client.load_plan(plan).stage.state_name(),
+        client.load_plan(plan).stage().state_name(),
         StateName::Complete
     );
     assert!(client.store().list_expired_leases(10).unwrap().is_empty());
@@ -198,8 +198,8 @@ fn of_sixteen_reclaims_one_wins(fixture: &StoreFixture) {
         racer.submit_for_plan(plan, reclaim(ReclaimGrounds::Expired))
     });
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
-    assert_eq!(client.load_plan(plan).epoch, epoch.next());
-    assert_eq!(client.load_plan(plan).attempt, 2);
+    assert_eq!(client.load_plan(plan).epoch(), epoch.next());
+    assert_eq!(client.load_plan(plan).attempt(), 2);
 }
 
 fn a_lease_ends_with_the_work(fixture: &StoreFixture) {

@@ -32,7 +32,7 @@ fn pages_are_newest_first_and_hold_what_the_filter_says(fixture: &StoreFixture) 
     let store = fixture.open();
     let all = pages(store.as_ref(), &PlanFilter::default(), 1000);
     assert_eq!(all.len(), 12);
-    assert!(all.is_sorted_by(|newer, older| newer.plan.id > older.plan.id));
+    assert!(all.is_sorted_by(|newer, older| newer.plan.id() > older.plan.id()));
 
     let phases = [
         None,
@@ -54,6 +54,7 @@ fn pages_are_newest_first_and_hold_what_the_filter_says(fixture: &StoreFixture) 
                         action,
                         needs_person,
                         project: None,
+                        origin: None,
                     };
                     let expected: Vec<&PlanRow> =
                         all.iter().filter(|row| filter.matches(row)).collect();
@@ -140,7 +141,7 @@ fn no_plan_is_listed_twice_or_left_out_while_others_are_added(fixture: &StoreFix
     watched(2, add, || {
         for _ in 0..5 {
             let listed = pages(store.as_ref(), &PlanFilter::default(), 3);
-            let ids: Vec<PlanId> = listed.iter().map(|row| row.plan.id).collect();
+            let ids: Vec<PlanId> = listed.iter().map(|row| row.plan.id()).collect();
             let distinct: BTreeSet<PlanId> = ids.iter().copied().collect();
             assert_eq!(distinct.len(), ids.len(), "a plan is listed twice");
             assert!(before.is_subset(&distinct), "a plan is missing");
@@ -391,7 +392,7 @@ fn first_events(store: &dyn Store, limit: usize) -> usize {
 fn pages(store: &dyn Store, filter: &PlanFilter, limit: usize) -> Vec<PlanRow> {
     let mut rows: Vec<PlanRow> = Vec::new();
     loop {
-        let after = rows.last().map(|row| row.plan.id);
+        let after = rows.last().map(|row| row.plan.id());
         let page = store.list_plans(filter, after, limit).unwrap();
         assert!(page.len() <= limit);
         if page.is_empty() {

@@ -61,7 +61,7 @@ fn the_events_of_a_plan_are_in_order_and_chained(fixture: &StoreFixture) {
     }
     let row = store.read_plan(plan).unwrap().unwrap();
     assert_eq!(
-        (row.head, row.plan.version),
+        (row.head, row.plan.version()),
         (head, PlanVersion(events.len() as u64))
     );
 
@@ -76,7 +76,7 @@ fn the_events_of_a_plan_are_in_order_and_chained(fixture: &StoreFixture) {
     );
     assert!(
         store
-            .read_plan_events(plan, row.plan.version, 10)
+            .read_plan_events(plan, row.plan.version(), 10)
             .unwrap()
             .is_empty()
     );
@@ -102,7 +102,7 @@ fn replay_yields_the_plan_at_every_version(fixture: &StoreFixture) {
         |client, plan| client.start_command(plan, plan::Phase::Strategize, LONG_LEASE),
         |client, plan| {
             Command::from(CompleteStrategize {
-                epoch: client.load_plan(plan).epoch,
+                epoch: client.load_plan(plan).epoch(),
                 decisions: Vec::new(),
             })
         },
@@ -126,7 +126,7 @@ fn replay_yields_the_plan_at_every_version(fixture: &StoreFixture) {
         .map(|stored| stored.recorded)
         .collect();
     for state in states {
-        let until = usize::try_from(state.version.0).unwrap();
+        let until = usize::try_from(state.version().0).unwrap();
         assert_eq!(
             replay_events(&recorded[..until]).unwrap().as_ref(),
             Some(&*state)
@@ -227,7 +227,7 @@ fn tailers_see_every_event_exactly_once_in_the_order_of_its_plan(fixture: &Store
                 .must_submit(shared, testkit::samples::approve_command());
             count(1);
         }
-        count(client.load_plan(own).version.0);
+        count(client.load_plan(own).version().0);
         writing.fetch_sub(1, Ordering::SeqCst);
     };
     let tail_all = || {
@@ -288,7 +288,7 @@ fn a_stored_cursor_continues_where_it_was(fixture: &StoreFixture) {
         .list_plans(&store::PlanFilter::default(), None, 10)
         .unwrap()
         .iter()
-        .map(|row| usize::try_from(row.plan.version.0).unwrap())
+        .map(|row| usize::try_from(row.plan.version().0).unwrap())
         .sum();
     let all = tail(client.store(), &Cursor::START, total);
     // The cursor of each event leads to exactly the events after it, in any process.

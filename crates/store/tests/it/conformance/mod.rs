@@ -9,6 +9,7 @@ mod leases;
 mod ledger;
 mod listing;
 mod log;
+mod migration;
 mod projects;
 mod rules;
 mod sequences;

@@ -272,7 +272,7 @@ fn no_plan_starts_once_its_project_is_paused(fixture: &StoreFixture) {
             matches!(answer, Err(CommitError::Refused(Refusal::Held { .. }))),
             "{answer:?}"
         );
-        let epoch = client.load_plan(plan).epoch;
+        let epoch = client.load_plan(plan).epoch();
         client.must_submit(plan, Command::from(ReleaseLease { epoch }));
         let answer = client.submit_for_plan(plan, client.start_command(plan, phase, LONG_LEASE));
         assert!(
@@ -390,7 +390,7 @@ fn plans_are_listed_by_project(fixture: &StoreFixture) {
                 return found;
             }
             assert!(page.iter().all(|row| filter.matches(row)));
-            found.extend(page.iter().map(|row| row.plan.id));
+            found.extend(page.iter().map(|row| row.plan.id()));
         }
     };
     own.sort();
@@ -419,7 +419,7 @@ fn plans_are_listed_by_project(fixture: &StoreFixture) {
         let all = client.store().list_plans(&filter, None, 100).unwrap();
         let expected: Vec<PlanId> = all
             .iter()
-            .map(|row| row.plan.id)
+            .map(|row| row.plan.id())
             .filter(|id| own.contains(id))
             .collect();
         assert_eq!(listed(filter, 2), expected);

@@ -349,7 +349,7 @@ fn run(steps: &[RandomStep], fixtures: &[&StoreFixture]) {
         let dump = StoreDump::read_store(store.as_ref());
         dump.assert_same(&first, "in the end");
         for dumped in &dump.plans {
-            let holder = dumped.row.plan.stage.holder().map(|holder| holder.epoch);
+            let holder = dumped.row.plan.stage().holder().map(|holder| holder.epoch);
             assert_eq!(dumped.row.lease.as_ref().map(|lease| lease.epoch), holder);
         }
         for phase in [Phase::Strategize, Phase::Execute, Phase::Apply] {
@@ -435,7 +435,7 @@ fn command(
             ..samples::plan_for_goal(client.ids().next_plan_id(), "go through much")
         })),
         other => match id.map(|id| client.load_plan(id)) {
-            Some(plan) if !matches!(other, RandomAct::Forward) || !plan.stage.is_final() => {
+            Some(plan) if !matches!(other, RandomAct::Forward) || !plan.stage().is_final() => {
                 return Some((id, plan_command(other, &plan, client)));
             }
             // A plan that has ended is replaced by a new one.
@@ -497,12 +497,12 @@ fn draft(name: &str, choice: RuleChoice) -> RuleDraft {
 
 fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
     let epoch = |authority: &EpochChoice| match authority {
-        EpochChoice::Current => plan.epoch,
-        EpochChoice::Former => Epoch(plan.epoch.0.saturating_sub(1)),
+        EpochChoice::Current => plan.epoch(),
+        EpochChoice::Former => Epoch(plan.epoch().0.saturating_sub(1)),
     };
     let node = |number: &u8| -> Node { format!("node {number}").parse().unwrap() };
     let nth_changeset = |number: &u8| {
-        let stored = client.store().list_changesets(plan.id).unwrap();
+        let stored = client.store().list_changesets(plan.id()).unwrap();
         let nth = stored.iter().rev().nth(usize::from(*number));
         nth.map_or_else(
             || client.ids().next_changeset_id(),
@@ -518,7 +518,7 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
     };
     let text = || "said".to_owned();
     match act {
-        RandomAct::Start(phase, over) => client.start_command(plan.id, *phase, lease(*over)),
+        RandomAct::Start(phase, over) => client.start_command(plan.id(), *phase, lease(*over)),
         RandomAct::Open(number, authority) => Command::from(OpenChangeset {
             epoch: epoch(authority),
             id: client.ids().next_changeset_id(),
@@ -540,7 +540,7 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
             })
         }
         RandomAct::Seal(number) => Command::from(SealChangeset {
-            epoch: plan.epoch,
+            epoch: plan.epoch(),
             changeset: nth_changeset(number),
         }),
         RandomAct::Renew(authority, over) => Command::from(RenewLease {
@@ -552,7 +552,7 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
         }),
         RandomAct::Reclaim(dead) => Command::from(ReclaimLease {
             grounds: if *dead {
-                ReclaimGrounds::OwnerDead(plan.epoch)
+                ReclaimGrounds::OwnerDead(plan.epoch())
             } else {
                 ReclaimGrounds::Expired
             },
@@ -563,7 +563,7 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
             message: text(),
         }),
         RandomAct::Ask(over) => Command::from(AskPerson {
-            epoch: plan.epoch,
+            epoch: plan.epoch(),
             question: text(),
             answer_timeout: Some(lease(*over)),
         }),
@@ -613,14 +613,14 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
 
 /// Returns the command that advances a plan by one step.
 fn advance(plan: &Plan, client: &TestClient) -> Command {
-    let epoch = plan.epoch;
-    let judge = |gate| client.judge_rules(plan.id, gate);
+    let epoch = plan.epoch();
+    let judge = |gate| client.judge_rules(plan.id(), gate);
     if let Some(rule) = blocking(plan, client) {
         let (scope, name) = (rule.scope, rule.name);
         return Command::from(RemoveRule { scope, name });
     }
-    match (&plan.stage, plan.stage.state_name()) {
-        (_, StateName::Queued) => client.start_command(plan.id, plan.phase(), LONG_LEASE),
+    match (plan.stage(), plan.stage().state_name()) {
+        (_, StateName::Queued) => client.start_command(plan.id(), plan.phase(), LONG_LEASE),
         (_, StateName::AwaitingInput) => Command::from(AnswerQuestion {
             text: "landed".to_owned(),
         }),
@@ -667,17 +667,17 @@ fn advance(plan: &Plan, client: &TestClient) -> Command {
 
 /// Returns the names of the plan's resources.
 fn names(plan: &Plan) -> Vec<String> {
-    let resources = plan.resources.iter();
+    let resources = plan.resources().iter();
     resources.map(|resource| resource.name.clone()).collect()
 }
 
 /// Returns a rule that blocks the plan now and still exists.
 fn blocking(plan: &Plan, client: &TestClient) -> Option<RuleRef> {
-    let snapshot = client.store().read_snapshot(plan.id).unwrap()?;
+    let snapshot = client.store().read_snapshot(plan.id()).unwrap()?;
     let verdict = snapshot.row.verdict?;
     let rules = snapshot.rules.rules;
     let failed = verdict.failed.into_iter().map(|failed| failed.rule);
-    (verdict.version == plan.version)
+    (verdict.version == plan.version())
         .then(|| {
             failed
                 .into_iter()
@@ -688,8 +688,8 @@ fn blocking(plan: &Plan, client: &TestClient) -> Option<RuleRef> {
 
 /// First a changeset, then two entries in it, then the result.
 fn advance_execute(plan: &Plan, client: &TestClient) -> Command {
-    let epoch = plan.epoch;
-    let stored = client.store().list_changesets(plan.id).unwrap();
+    let epoch = plan.epoch();
+    let stored = client.store().list_changesets(plan.id()).unwrap();
     let own = stored
         .iter()
         .find(|(changeset, _)| changeset.epoch == epoch);
@@ -709,7 +709,7 @@ fn advance_execute(plan: &Plan, client: &TestClient) -> Command {
             result: samples::result_content("it"),
             captured: Vec::new(),
             allow_empty: false,
-            judgement: client.judge_rules(plan.id, Gate::Result),
+            judgement: client.judge_rules(plan.id(), Gate::Result),
         }),
     }
 }

@@ -45,7 +45,7 @@ fn of_sixteen_claims_one_wins_and_the_others_learn_who(fixture: &StoreFixture) {
             assert_eq!(holder.owner, owner);
         }
         let row = client.store().read_plan(plan).unwrap().unwrap();
-        assert_eq!(row.plan.stage.holder().unwrap().owner, owner);
+        assert_eq!(row.plan.stage().holder().unwrap().owner, owner);
         assert_eq!(row.lease.unwrap().owner, owner);
         let claims = count(
             client.store(),
@@ -95,7 +95,7 @@ fn of_sixteen_results_of_one_holder_one_is_taken(fixture: &StoreFixture) {
 fn an_unrelated_commit_leads_to_a_new_decision_not_to_a_refusal(fixture: &StoreFixture) {
     let client = fixture.client();
     let plan = client.create_executed_plan("be signed often");
-    let before = client.load_plan(plan).version.0;
+    let before = client.load_plan(plan).version().0;
     let mut versions: Vec<PlanVersion> = fixture
         .race(8, |number, racer| {
             let racer = racer.as_person(&format!("p{number}"));
@@ -133,7 +133,7 @@ fn a_plan_that_was_read_is_locked_until_the_commit(fixture: &StoreFixture) {
         other => panic!("cancelled: {cancelled}, and yet {other:?}"),
     }
     let row = client.store().read_plan(plan).unwrap().unwrap();
-    assert!(row.plan.stage.is_final());
+    assert!(row.plan.stage().is_final());
     assert_eq!(row.lease, None);
     assert_eq!(
         verify_store(client.store()).unwrap().problems,

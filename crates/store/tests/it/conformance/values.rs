@@ -80,9 +80,9 @@ fn extreme_arguments_survive(fixture: &StoreFixture) {
             ..samples::plan_of_action(client.ids().next_plan_id(), &action)
         });
         let stored = fixture.open().read_plan(plan).unwrap().unwrap().plan;
-        assert_eq!(stored.arguments.get(name), Some(&value));
+        assert_eq!(stored.arguments().get(name), Some(&value));
         if let (ArgumentValue::Float(stored), ArgumentValue::Float(given)) =
-            (&stored.arguments[name], &value)
+            (&stored.arguments()[name], &value)
         {
             assert_eq!(stored.to_bits(), given.to_bits(), "{given}");
         }
@@ -120,7 +120,7 @@ fn extreme_moments_survive(fixture: &StoreFixture) {
             client.start_command(plan, plan::Phase::Strategize, Span(i64::MAX)),
         );
         let row = fixture.open().read_plan(plan).unwrap().unwrap();
-        assert_eq!(row.plan.created_at, Timestamp(moment));
+        assert_eq!(row.plan.created_at(), Timestamp(moment));
         assert_eq!(Some(&row.plan), claimed.plan.as_deref());
         assert_eq!(claimed.receipt.at, Timestamp(moment));
         assert_eq!(
@@ -158,7 +158,7 @@ fn long_and_unusual_texts_survive(fixture: &StoreFixture) {
             .unwrap();
         let row = fixture.open().read_plan(plan).unwrap().unwrap();
         assert_eq!(row.plan, *committed);
-        assert_eq!(row.plan.goal.as_str(), text);
+        assert_eq!(row.plan.goal().as_str(), text);
         let by = plan::Caller::Person(text.to_owned());
         let completions = client.store().read_completions(plan).unwrap();
         assert_eq!(completions[&plan::Verb::StartStrategize].by, by);
@@ -221,7 +221,7 @@ fn every_field_of_an_action_survives(fixture: &StoreFixture) {
         limits,
         ..samples::plan_of_action(client.ids().next_plan_id(), &name)
     });
-    assert_eq!(client.load_plan(plan).limits, limits);
+    assert_eq!(client.load_plan(plan).limits(), limits);
     let used = fixture.open().read_action(&name).unwrap().unwrap();
     assert_eq!((used.used_by, used.definition), (Some(plan), definition));
 }

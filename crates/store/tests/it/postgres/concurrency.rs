@@ -50,7 +50,7 @@ fn sixteen_writers_on_one_plan_leave_no_gap() {
         }
     });
     let row = store.read_plan(plan).unwrap().unwrap();
-    assert_eq!(row.plan.version, PlanVersion(321));
+    assert_eq!(row.plan.version(), PlanVersion(321));
     let versions: Vec<u64> = store
         .read_plan_events(plan, PlanVersion(0), 1000)
         .unwrap()
@@ -81,7 +81,7 @@ fn two_stores_share_one_database() {
                     let committed = store.commit(append(plan)).unwrap();
                     let read = store.read_plan(plan).unwrap().unwrap();
                     assert!(
-                        read.plan.version >= committed.receipt.version.unwrap(),
+                        read.plan.version() >= committed.receipt.version.unwrap(),
                         "fresh"
                     );
                 }
@@ -95,7 +95,7 @@ fn two_stores_share_one_database() {
             .unwrap()
             .unwrap()
             .plan
-            .version,
+            .version(),
         PlanVersion(101)
     );
 }
@@ -272,7 +272,7 @@ fn concurrent_submissions_with_one_key_commit_once() {
             .all(|answer| answer.receipt == answers[0].receipt)
     );
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
     let other = store.commit(append_once(plan, key("k", b"other")));
@@ -330,11 +330,11 @@ fn a_waiter_finds_the_receipt_under_its_key() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let only_on_first = |facts: &plan::DecisionFacts, now: Timestamp| {
-        let change = appended(facts, facts.plan.as_ref().unwrap().id, now)?;
-        if change.plan.version != PlanVersion(2) {
+        let change = appended(facts, facts.plan.as_ref().unwrap().id(), now)?;
+        if change.plan.version() != PlanVersion(2) {
             return Err(Refusal::VersionMismatch {
                 expected: PlanVersion(1),
-                actual: change.plan.version,
+                actual: change.plan.version(),
             });
         }
         Ok(decision(change, Vec::new(), now))
@@ -646,7 +646,7 @@ fn more_threads_than_connections_take_turns() {
     assert!(
         plans
             .iter()
-            .all(|plan| store.read_plan(*plan).unwrap().unwrap().plan.version == PlanVersion(11))
+            .all(|plan| store.read_plan(*plan).unwrap().unwrap().plan.version() == PlanVersion(11))
     );
 }
 
@@ -747,7 +747,7 @@ fn a_plan_locked_shared_is_not_changed() {
         Err(CommitError::Failed(StoreError::Database { .. }))
     ));
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(1)
     );
 }

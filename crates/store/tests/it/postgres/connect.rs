@@ -245,7 +245,7 @@ fn the_writable_server_of_several_is_used() {
     let elsewhere = PostgresStore::new(&primary.url(), PostgresOptions::default()).unwrap();
     elsewhere.commit(append(plan)).unwrap();
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
 }

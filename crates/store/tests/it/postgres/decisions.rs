@@ -107,7 +107,7 @@ pub fn put_lease(plan: PlanId, owner: &str, access: RowAccess) -> Submission {
 }
 
 pub fn decision(change: PlanChange, rows: Vec<RowWrite>, now: Timestamp) -> Decision {
-    let receipt = receipt(change.plan.id, change.plan.version, now);
+    let receipt = receipt(change.plan.id(), change.plan.version(), now);
     Decision {
         plans: vec![change],
         rows,
@@ -165,7 +165,7 @@ pub fn appended(
 fn step(before: Option<Plan>, plan: PlanId, event: Event, now: Timestamp) -> PlanChange {
     let version = before
         .as_ref()
-        .map_or(PlanVersion(0), |plan| plan.version)
+        .map_or(PlanVersion(0), plan::Plan::version)
         .next();
     let by = Caller::Worker("tester".to_owned());
     let recorded = RecordedEvent {

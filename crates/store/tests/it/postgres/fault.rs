@@ -48,7 +48,7 @@ fn a_fault_before_commit_changes_nothing() {
             "{answer:?}"
         );
         assert_eq!(
-            store.read_plan(plan).unwrap().unwrap().plan.version,
+            store.read_plan(plan).unwrap().unwrap().plan.version(),
             PlanVersion(1)
         );
         assert_eq!(database.sql().value("SELECT count(*) FROM events"), "1");
@@ -68,7 +68,7 @@ fn a_fault_after_commit_is_resolved_as_committed() {
     switch.store(true, Ordering::SeqCst);
     let committed = store.commit(append(plan)).unwrap();
     assert_eq!(committed.receipt.version, Some(PlanVersion(2)));
-    assert_eq!(committed.plan.unwrap().version, PlanVersion(2));
+    assert_eq!(committed.plan.unwrap().version(), PlanVersion(2));
     assert!(!committed.is_repeat);
     assert_eq!(
         database

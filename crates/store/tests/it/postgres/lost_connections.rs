@@ -62,7 +62,7 @@ fn a_commit_that_never_arrived_has_failed() {
             "{cut:?} {answer:?}"
         );
         assert_eq!(
-            store.read_plan(plan).unwrap().unwrap().plan.version,
+            store.read_plan(plan).unwrap().unwrap().plan.version(),
             PlanVersion(1)
         );
         let settled = database.sql().value(&format!(
@@ -128,7 +128,7 @@ fn an_unresolved_commit_is_unknown_and_safe_to_retry() {
         let again = store.commit(append_once(plan, key())).unwrap();
         assert_eq!(again.is_repeat, happened);
         assert_eq!(
-            store.read_plan(plan).unwrap().unwrap().plan.version,
+            store.read_plan(plan).unwrap().unwrap().plan.version(),
             PlanVersion(2)
         );
     }
@@ -156,7 +156,7 @@ fn a_silent_server_times_out() {
     );
     database.store().commit(append(plan)).unwrap();
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
 }
@@ -175,7 +175,7 @@ fn dead_pooled_connections_are_replaced() {
     store.commit(append(plan)).unwrap();
     terminate(&database);
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(6)
     );
 }
@@ -202,7 +202,7 @@ fn dead_pooled_connections_do_not_prevent_a_migration() {
         }
     });
     terminate(&database);
-    assert_eq!(store.migrate_schema().unwrap(), (4, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
 }
 
 /// Guards the classification of connection losses during a commit (`evaluate_exchange`): every
@@ -246,7 +246,7 @@ fn lost_connections_leave_exactly_the_acknowledged_commits() {
         for (plan, writer) in plans.iter().zip(writers) {
             let committed: u64 = writer.join().unwrap();
             assert_eq!(
-                store.read_plan(*plan).unwrap().unwrap().plan.version,
+                store.read_plan(*plan).unwrap().unwrap().plan.version(),
                 PlanVersion(1 + committed)
             );
         }

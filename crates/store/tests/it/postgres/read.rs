@@ -60,6 +60,7 @@ fn reads_match_the_memory_store() {
                         action: action.clone(),
                         needs_person,
                         project: None,
+                        origin: None,
                     };
                     for project in [None, Some(house().name), Some("never".parse().unwrap())] {
                         let filter = PlanFilter {
@@ -163,6 +164,8 @@ fn pages_come_from_indexes() {
     sql.run(
         "INSERT INTO plans SELECT lpad(n::text, 26, '0'), reverse(lpad(n::text, 26, '0')), 1, 'execute', 'complete', \
              CASE n WHEN 3 THEN 'local/rare' ELSE 'local/tidy' END, n % 100 = 0, NULL, head, body FROM plans, generate_series(1, 20000) n; \
+         INSERT INTO plan_terms SELECT lpad(n::text, 26, '0'), CASE n % 10000 WHEN 3 THEN lpad('1', 26, '0') END, body \
+             FROM plan_terms, generate_series(1, 20000) n; \
          INSERT INTO events SELECT n, 2, lpad(n::text, 26, '0'), 1, body, NULL, hash FROM events, generate_series(1, 20000) n; \
          INSERT INTO leases SELECT lpad(n::text, 26, '0'), 'x', 1, 9000000000000000000 FROM generate_series(1, 20000) n; \
          INSERT INTO plan_projects SELECT CASE n WHEN 3 THEN 'local/shed' ELSE 'local/house' END, lpad(n::text, 26, '0'), true \
@@ -173,7 +176,7 @@ fn pages_come_from_indexes() {
         sql.run("SELECT pg_stat_force_next_flush()");
         sql.value(
             "SELECT sum(seq_tup_read) + sum(coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables \
-             WHERE schemaname = 'planwright' AND relname IN ('plans', 'events', 'leases', 'plan_projects')",
+             WHERE schemaname = 'planwright' AND relname IN ('plans', 'plan_terms', 'events', 'leases', 'plan_projects')",
         )
         .parse()
         .unwrap()
@@ -184,6 +187,7 @@ fn pages_come_from_indexes() {
         action: None,
         needs_person: false,
         project: None,
+        origin: None,
     };
     let of_project = |name: &str| PlanFilter {
         project: Some(name.parse().unwrap()),
@@ -206,10 +210,20 @@ fn pages_come_from_indexes() {
         action: Some("rare".parse().unwrap()),
         ..PlanFilter::default()
     };
+    let of_origin = PlanFilter {
+        origin: Some(format!("{:026}", 1).parse().unwrap()),
+        ..PlanFilter::default()
+    };
     let reads: Vec<(&str, PageRead)> = vec![
         (
             "by rare action",
             Box::new(move |store| drop(store.list_plans(&rare, None, 10).unwrap())),
+        ),
+        (
+            "by origin",
+            Box::new(move |store| {
+                assert_eq!(store.list_plans(&of_origin, None, 10).unwrap().len(), 2);
+            }),
         ),
         (
             "by project",
@@ -539,11 +553,11 @@ fn create_with_history(plan: PlanId, number: usize, tidy: &QualifiedName) -> Sub
         }
         if let Some(QueueEntry {
             retry_at: Some(_), ..
-        }) = change.plan.stage.queue_entry()
+        }) = change.plan.stage().queue_entry()
         {
             assert!(number == 6 || number == 7);
         }
-        let receipt = receipt(plan, change.plan.version, at);
+        let receipt = receipt(plan, change.plan.version(), at);
         Ok(Decision {
             plans: vec![change],
             rows: Vec::new(),
@@ -554,8 +568,8 @@ fn create_with_history(plan: PlanId, number: usize, tidy: &QualifiedName) -> Sub
 
 fn advance(change: &mut PlanChange, event: Event, at: Timestamp) {
     let recorded = RecordedEvent {
-        plan: change.plan.id,
-        version: change.plan.version.next(),
+        plan: change.plan.id(),
+        version: change.plan.version().next(),
         at,
         by: Caller::Worker("w".to_owned()),
         event,
@@ -568,7 +582,7 @@ fn advance(change: &mut PlanChange, event: Event, at: Timestamp) {
 fn just_created(plan: PlanId, at: i64) -> Submission {
     submission(ReadSet::default(), move |_, _| {
         let change = created(plan, Timestamp(at));
-        let receipt = receipt(plan, change.plan.version, Timestamp(at));
+        let receipt = receipt(plan, change.plan.version(), Timestamp(at));
         Ok(Decision {
             plans: vec![change],
             rows: Vec::new(),

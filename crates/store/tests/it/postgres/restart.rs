@@ -25,7 +25,7 @@ fn a_store_survives_a_server_restart() {
     store.commit(append(plan)).unwrap();
     cluster.restart();
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
     cluster.stop_server();
@@ -37,7 +37,7 @@ fn a_store_survives_a_server_restart() {
     cluster.start_server();
     store.commit(append(plan)).unwrap();
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(3)
     );
 }
@@ -83,7 +83,7 @@ fn restarts_leave_exactly_the_acknowledged_commits() {
             let committed: u64 = writer.join().unwrap();
             assert!(committed > 0);
             assert_eq!(
-                store.read_plan(*plan).unwrap().unwrap().plan.version,
+                store.read_plan(*plan).unwrap().unwrap().plan.version(),
                 PlanVersion(1 + committed)
             );
         }

@@ -54,7 +54,7 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
             info.schema_version,
             info.supported_schema_version
         ),
-        ("postgres", None, 4)
+        ("postgres", None, 5)
     );
     let schemas = database
         .sql()
@@ -68,9 +68,9 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
 fn every_statement_can_be_prepared() {
     let database = ScratchDatabase::new();
     let store = database.store();
-    assert_eq!(store.migrate_schema().unwrap(), (0, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (0, 5));
     assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
-    assert_eq!(store.migrate_schema().unwrap(), (4, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
     // `check_integrity` would report a mismatch.
     database
         .sql()
@@ -106,7 +106,7 @@ fn ten_stores_set_up_an_empty_database_at_once() {
             .len(),
         10
     );
-    assert_eq!(store.read_info().unwrap().schema_version, Some(4));
+    assert_eq!(store.read_info().unwrap().schema_version, Some(5));
 }
 
 /// Guards the direct catalog query. A session that saw the empty database before it waited for the
@@ -175,7 +175,7 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
             read,
             Err(StoreError::OlderSchema {
                 found: 0,
-                known: 4,
+                known: 5,
                 ..
             })
         ),
@@ -185,14 +185,14 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     let older = CommitError::Failed(StoreError::OlderSchema {
         place: String::new(),
         found: 0,
-        known: 4,
+        known: 5,
     });
     assert_eq!(
         std::mem::discriminant(&written.unwrap_err()),
         std::mem::discriminant(&older)
     );
     assert_eq!(store.read_info().unwrap().schema_version, Some(0));
-    assert_eq!(store.migrate_schema().unwrap(), (0, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (0, 5));
     store.commit(create(plan)).unwrap();
     assert!(store.read_plan(plan).unwrap().is_some());
 }
@@ -205,13 +205,13 @@ fn a_newer_schema_stops_a_running_store() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
-    sql.run("UPDATE schema_version SET version = 5");
+    sql.run("UPDATE schema_version SET version = 6");
     let newer = |error: &StoreError| {
         matches!(
             error,
             StoreError::NewerSchema {
-                found: 5,
-                known: 4,
+                found: 6,
+                known: 5,
                 ..
             }
         )
@@ -221,7 +221,7 @@ fn a_newer_schema_stops_a_running_store() {
     assert!(matches!(store.read_snapshot(plan), Err(error) if newer(&error)));
     assert!(matches!(store.read_events(&Cursor::START, 10), Err(error) if newer(&error)));
     assert!(matches!(store.migrate_schema(), Err(error) if newer(&error)));
-    assert_eq!(store.read_info().unwrap().schema_version, Some(5));
+    assert_eq!(store.read_info().unwrap().schema_version, Some(6));
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
 }
 
@@ -239,13 +239,13 @@ fn migrating_the_first_schema_keeps_data_and_adds_projects() {
     let mut sql = database.sql();
     sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
     sql.run(EVIDENCE_BEFORE);
-    sql.run("DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
+    sql.run("DROP TABLE plan_terms; DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
     let store = database.store();
     assert!(matches!(
         store.read_project(&name),
         Err(StoreError::OlderSchema { found: 1, .. })
     ));
-    assert_eq!(store.migrate_schema().unwrap(), (1, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (1, 5));
     assert_eq!(store.read_project(&name).unwrap(), None);
     assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");
@@ -263,8 +263,8 @@ fn evidence_is_migrated_to_subjects() {
     sql.run(&format!(
         "INSERT INTO evidence VALUES ('{plan}', 1, 'global', 'a', 1, '{{\"subject\":\"ab\"}}')"
     ));
-    sql.run("UPDATE schema_version SET version = 3");
-    assert_eq!(database.store().migrate_schema().unwrap(), (3, 4));
+    sql.run("DROP TABLE plan_terms; UPDATE schema_version SET version = 3");
+    assert_eq!(database.store().migrate_schema().unwrap(), (3, 5));
     assert_eq!(sql.value("SELECT subject FROM evidence"), "ab");
 }
 
@@ -289,7 +289,7 @@ fn statements_are_prepared_again_after_a_table_changed() {
         .run("ALTER TABLE plans ALTER COLUMN body TYPE TEXT");
     store.commit(append(plan)).unwrap();
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
 }
@@ -330,7 +330,7 @@ fn two_schemas_are_two_stores() {
     other.commit(create(plan)).unwrap();
     other.commit(append(plan)).unwrap();
     assert_eq!(
-        one.read_plan(plan).unwrap().unwrap().plan.version,
+        one.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(1)
     );
 }

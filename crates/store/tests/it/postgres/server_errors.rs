@@ -57,7 +57,7 @@ fn server_errors_are_classified() {
         };
         answers.push((code, kind));
         assert_eq!(
-            store.read_plan(plan).unwrap().unwrap().plan.version,
+            store.read_plan(plan).unwrap().unwrap().plan.version(),
             PlanVersion(1)
         );
     }
@@ -126,7 +126,7 @@ fn a_role_without_access_to_the_server_identity_works() {
     store.commit(create(plan)).unwrap();
     store.commit(append(plan)).unwrap();
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
 }
@@ -258,7 +258,7 @@ fn a_store_whose_connections_are_all_in_use_is_busy() {
     });
     // Waiters that timed out are skipped, and the next caller gets the connection.
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
 }
@@ -299,7 +299,7 @@ fn a_waiter_replaces_a_connection_that_died() {
         assert!(waiter.join().unwrap().unwrap().is_some());
     });
     assert_eq!(
-        store.read_plan(plan).unwrap().unwrap().plan.version,
+        store.read_plan(plan).unwrap().unwrap().plan.version(),
         PlanVersion(2)
     );
 }
@@ -316,7 +316,7 @@ fn a_fault_before_an_answer_without_writes_is_reported() {
                 .plan
                 .as_ref()
                 .ok_or(Refusal::NoSuchPlan(plan))?
-                .version;
+                .version();
             Ok(plan::Decision {
                 plans: Vec::new(),
                 rows: Vec::new(),

@@ -112,7 +112,7 @@ fn a_follower_sees_every_event_once_and_each_plan_in_order() {
         let end = store
             .list_plans(&store::PlanFilter::default(), None, 10)
             .unwrap();
-        assert!(end.iter().all(|row| row.plan.version == PlanVersion(101)));
+        assert!(end.iter().all(|row| row.plan.version() == PlanVersion(101)));
         let began = Instant::now();
         while store
             .read_events(&Cursor::START, 1000)

@@ -6,6 +6,7 @@ use std::path::Path;
 use plan::{Event, PlanVersion};
 use planwright_store::sqlite::{SqliteOptions, SqliteStore};
 use planwright_store::{CommitError, StoreError, StoreMaintenance, StoreReader, StoreWriter};
+use testkit::edit_plan;
 
 use crate::sqlite::support::{
     DatabaseDir, create, creates, one_event, plan_id, submission_for, toggle, verify_counts,
@@ -85,7 +86,7 @@ fn a_decision_on_absent_rows_is_not_written() {
     let first = store.read_plan(plan_id(1)).unwrap().unwrap().plan;
     toggle(&store, plan_id(1)).unwrap();
     let cancel = || Event::Cancelled {
-        epoch: first.epoch.next(),
+        epoch: first.epoch().next(),
         reason: None,
     };
     let stale = {
@@ -99,8 +100,9 @@ fn a_decision_on_absent_rows_is_not_written() {
         )
     };
     let absent = {
-        let mut never = first.clone();
-        never.id = plan_id(2);
+        let never = edit_plan(&first, |fields| {
+            fields.insert("id".to_owned(), serde_json::json!(plan_id(2)));
+        });
         let event = cancel();
         submission_for(
             plan_id(2),
@@ -130,7 +132,7 @@ fn a_decision_on_absent_rows_is_not_written() {
         .unwrap();
     assert_eq!(verify_counts(&store), (2, 3));
     assert_eq!(
-        store.read_plan(plan_id(2)).unwrap().unwrap().plan.version,
+        store.read_plan(plan_id(2)).unwrap().unwrap().plan.version(),
         PlanVersion(1)
     );
 }

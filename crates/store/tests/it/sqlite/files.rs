@@ -82,17 +82,17 @@ fn the_first_write_creates_directory_and_file_for_the_owner_only() {
             info.schema_version,
             info.supported_schema_version
         ),
-        ("sqlite", Some(4), 4)
+        ("sqlite", Some(5), 5)
     );
     assert_eq!(info.place, path.display().to_string());
-    assert_eq!(store.migrate_schema().unwrap(), (4, 4));
+    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
 }
 
 #[test]
 fn migrating_an_absent_store_creates_it() {
     let dir = DatabaseDir::new();
-    assert_eq!(dir.store().migrate_schema().unwrap(), (0, 4));
-    assert_eq!(dir.store().read_info().unwrap().schema_version, Some(4));
+    assert_eq!(dir.store().migrate_schema().unwrap(), (0, 5));
+    assert_eq!(dir.store().read_info().unwrap().schema_version, Some(5));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_newer_schema_is_refused() {
                     error,
                     StoreError::NewerSchema {
                         found: 9,
-                        known: 4,
+                        known: 5,
                         ..
                     }
                 ),

@@ -144,7 +144,7 @@ fn a_commit_of_another_process_is_read_at_once() {
         let looking = submission_for(
             id,
             Box::new(move |facts, now| {
-                assert_eq!(facts.plan.as_ref().unwrap().version.0, expected);
+                assert_eq!(facts.plan.as_ref().unwrap().version().0, expected);
                 inner(facts, now).and(Err(plan::Refusal::NoSuchPlan(id)))
             }),
         );

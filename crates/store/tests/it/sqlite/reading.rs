@@ -107,6 +107,7 @@ fn plan_lists_match_the_memory_store() {
                         action: action.clone(),
                         needs_person,
                         project: None,
+                        origin: None,
                     };
                     for (after, limit) in [(None, 3), (Some(plan_id(17)), 5), (None, 100)] {
                         let page = sqlite.list_plans(&filter, after, limit).unwrap();
@@ -404,13 +405,15 @@ fn creates_of(id: PlanId, action: Option<QualifiedName>) -> DecideFn {
 
 fn cancels() -> DecideFn {
     step(|plan| Event::Cancelled {
-        epoch: plan.epoch.next(),
+        epoch: plan.epoch().next(),
         reason: Some("enough".into()),
     })
 }
 
 fn completes() -> DecideFn {
-    step(|plan| Event::StrategizeCompleted { epoch: plan.epoch })
+    step(|plan| Event::StrategizeCompleted {
+        epoch: plan.epoch(),
+    })
 }
 
 fn enters_execute() -> DecideFn {
@@ -423,7 +426,7 @@ fn step(event: fn(&plan::Plan) -> Event) -> DecideFn {
         let event = event(&plan);
         Ok(one_event(
             Some(plan.clone()),
-            plan.id,
+            plan.id(),
             event,
             Vec::new(),
             now,

@@ -118,10 +118,10 @@ pub fn creates(id: PlanId, goal: &str) -> DecideFn {
 pub fn toggles() -> DecideFn {
     Box::new(|facts, now| {
         let plan = required(facts)?;
-        let id = plan.id;
-        let (event, row) = match plan.stage.holder() {
+        let id = plan.id();
+        let (event, row) = match plan.stage().holder() {
             None => {
-                let epoch = plan.epoch.next();
+                let epoch = plan.epoch().next();
                 let owner = "worker".to_owned();
                 let lease = Lease {
                     plan: id,
@@ -169,7 +169,7 @@ pub fn one_event(
     rows: Vec<RowWrite>,
     now: Timestamp,
 ) -> Decision {
-    let version = before.as_ref().map_or(PlanVersion(0), |plan| plan.version);
+    let version = before.as_ref().map_or(PlanVersion(0), plan::Plan::version);
     let recorded = RecordedEvent {
         plan: id,
         version: version.next(),
@@ -192,9 +192,9 @@ pub fn receipt(plan: &Plan, outcome: ReceiptOutcome, at: Timestamp) -> CommandRe
     CommandReceipt {
         verb: Verb::Renew,
         outcome,
-        plan: Some(plan.id),
-        version: Some(plan.version),
-        epoch: Some(plan.epoch),
+        plan: Some(plan.id()),
+        version: Some(plan.version()),
+        epoch: Some(plan.epoch()),
         changeset: None,
         grant: None,
         at,
@@ -204,7 +204,7 @@ pub fn receipt(plan: &Plan, outcome: ReceiptOutcome, at: Timestamp) -> CommandRe
 /// Returns a plan's version; 0 if it does not exist.
 pub fn version(store: &SqliteStore, plan: PlanId) -> u64 {
     let row = store.read_plan(plan).unwrap();
-    row.map_or(0, |row| row.plan.version.0)
+    row.map_or(0, |row| row.plan.version().0)
 }
 
 /// Verifies all hash chains, replays and the file. Returns the number of plans and events.

@@ -151,8 +151,8 @@ fn a_refusal_a_no_op_and_a_panic_do_not_affect_their_batch() {
     assert_eq!(panic.downcast_ref(), Some(&"a defect in a decision"));
     let no_op = next().unwrap().unwrap();
     assert_eq!(no_op.receipt.outcome, ReceiptOutcome::AlreadyDone);
-    assert_eq!(no_op.plan.unwrap().version.0, 1);
-    assert_eq!(next().unwrap().unwrap().plan.unwrap().version.0, 2);
+    assert_eq!(no_op.plan.unwrap().version().0, 1);
+    assert_eq!(next().unwrap().unwrap().plan.unwrap().version().0, 2);
     assert_eq!(transactions, 2);
     assert_eq!(verify_counts(&dir.store()), (2, 3));
 }
@@ -336,12 +336,12 @@ fn readers_beside_writers_see_whole_commits() {
     while !writer.is_finished() {
         let row = store.read_plan(plan_id(0)).unwrap().unwrap();
         assert_eq!(
-            row.plan.stage.holder().is_some(),
+            row.plan.stage().holder().is_some(),
             row.lease.is_some(),
             "plan and lease are of one commit"
         );
-        assert!(row.plan.version.0 >= before);
-        before = row.plan.version.0;
+        assert!(row.plan.version().0 >= before);
+        before = row.plan.version().0;
     }
     writer.join().unwrap();
 }
