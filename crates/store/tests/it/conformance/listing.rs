@@ -4,18 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use plan::command::NewPlan;
-use plan::command::{AskPerson, CancelPlan, ConstrainApply, ExecutePlan, FailRun, ReleaseLease};
+use plan::command::{
+    AskPerson, CancelPlan, ConstrainApply, ExecutePlan, FailRun, LinkedPlan, NewPlan, ReleaseLease,
+};
+use plan::command::{CreateProject, UndoLanding};
 use plan::plan::ProfileSource;
 use plan::stage::{FailureCategory, StateName};
 use plan::{Command, Phase, PlanId, Profile, Refusal, Span, Timestamp};
 use store::{CommitError, PlanFilter, PlanRow, Store};
-use testkit::client::{EXPIRED_LEASE, LONG_LEASE};
+use testkit::client::{EXPIRED_LEASE, LONG_LEASE, expect_done};
 use testkit::{TestClient, samples};
 
 use crate::store_fixture::{StoreFixture, due, watched};
 
 super::on_every_store! {
+    plans_are_listed_by_the_plan_they_undo,
     pages_are_newest_first_and_hold_what_the_filter_says,
     no_plan_is_listed_twice_or_left_out_while_others_are_added,
     plans_are_found_by_either_end_of_their_id,
@@ -400,4 +403,56 @@ fn pages(store: &dyn Store, filter: &PlanFilter, limit: usize) -> Vec<PlanRow> {
         }
         rows.extend(page);
     }
+}
+
+/// Also with other filters, an undo of another plan beside it, and a plan that nothing undoes.
+fn plans_are_listed_by_the_plan_they_undo(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let name = samples::parse_name(samples::PROJECT_NAME);
+    let resources = samples::sample_project().resources;
+    expect_done(client.submit(Command::from(CreateProject {
+        name: name.clone(),
+        resources,
+    })));
+    let undo = |landed| {
+        let linked = LinkedPlan {
+            id: client.ids().next_plan_id(),
+            resources: vec![samples::RESOURCE_NAME.to_owned()],
+            result: samples::result_content("undo"),
+        };
+        let id = linked.id;
+        expect_done(client.submit_for_plan(landed, Command::from(UndoLanding(linked))));
+        id
+    };
+    let [first, second] = ["one", "two"].map(|goal| client.create_landed_plan(goal));
+    let (undo_first, undo_second) = (undo(first), undo(second));
+    let list = |filter: PlanFilter| -> Vec<PlanId> {
+        let rows = client.store().list_plans(&filter, None, 10).unwrap();
+        rows.iter().map(|row| row.plan.id()).collect()
+    };
+    let of = |origin| PlanFilter {
+        origin: Some(origin),
+        ..PlanFilter::default()
+    };
+    assert_eq!(list(of(first)), [undo_first]);
+    assert_eq!(list(of(second)), [undo_second]);
+    assert_eq!(list(of(undo_first)), []);
+    let project = Some(name);
+    assert_eq!(
+        list(PlanFilter {
+            project,
+            ..of(first)
+        }),
+        [undo_first]
+    );
+    let project = Some("elsewhere".parse().unwrap());
+    assert_eq!(
+        list(PlanFilter {
+            project,
+            ..of(first)
+        }),
+        []
+    );
+    let phase = Some(Phase::Strategize);
+    assert_eq!(list(PlanFilter { phase, ..of(first) }), []);
 }
