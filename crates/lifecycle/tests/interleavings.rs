@@ -101,7 +101,7 @@ fn a_record_that_races_the_result_is_in_it_or_refused() {
     explore(|| {
         let (lifecycle, plan_id, context) = start_executing();
         let handle = context.start_changeset().unwrap();
-        let epoch = lifecycle.get_plan(plan_id).unwrap().plan.epoch;
+        let epoch = lifecycle.get_plan(plan_id).unwrap().plan.epoch();
         let finisher = {
             let lifecycle = lifecycle.clone();
             thread::spawn(move || {
@@ -153,7 +153,7 @@ fn start_executing() -> (Lifecycle, PlanId, ExecutionContext) {
         .use_action(request, &call_as_ada())
         .unwrap()
         .plan
-        .id;
+        .id();
     let lease = Span::from_seconds(60);
     lifecycle
         .start_strategize(plan_id, "w", lease, &call_as_ada())

@@ -43,7 +43,7 @@
 //!     }
 //!     shutdown.request();
 //! });
-//! let result = lifecycle.get_plan(plan.id)?.plan.result.expect("a result");
+//! let result = lifecycle.get_plan(plan.id())?.plan.result().cloned().expect("a result");
 //! assert_eq!(result.report.expect("a report").as_str(), "Looked into: Count the apples");
 //!
 //! // Or do the work yourself: a claim is a value that carries its epoch.

@@ -159,12 +159,12 @@ fn a_reader_never_sees_half_a_commit() {
 /// Checks that plan, lease and log agree.
 fn assert_consistent(store: &dyn Store, plan: PlanId) {
     let row = store.read_plan(plan).unwrap().unwrap();
-    let holder = row.plan.stage.holder().map(|holder| holder.epoch);
+    let holder = row.plan.stage().holder().map(|holder| holder.epoch);
     assert_eq!(row.lease.map(|lease| lease.epoch), holder);
     let events = store.read_plan_events(plan, PlanVersion(0), 100).unwrap();
     let last = events
         .iter()
-        .find(|stored| stored.recorded.version == row.plan.version);
+        .find(|stored| stored.recorded.version == row.plan.version());
     assert_eq!(last.map(|last| last.hash), Some(row.head));
     let tail = store.read_events(&Cursor::START, 100).unwrap().events;
     assert!(
