@@ -51,7 +51,7 @@
 //! let work = lifecycle.claim(Phase::Strategize, "me", Span::from_seconds(30), &ada)?;
 //! let work = work.expect("a queued plan");
 //! let done = work.complete(&Report::done("Count each basket twice"))?;
-//! assert_eq!(done.plan.stage.to_string(), "strategize/complete");
+//! assert_eq!(done.plan.stage().to_string(), "strategize/complete");
 //! # Ok(())
 //! # }
 //! ```
