@@ -106,6 +106,14 @@ pub enum ActorOutputFormat {
     GeminiJson,
     /// JSON lines of OpenCode.
     OpencodeJson,
+    /// What Aider prints for people.
+    AiderText,
+    /// JSON lines of GitHub Copilot CLI.
+    CopilotJson,
+    /// JSON lines of Kimi Code.
+    KimiJson,
+    /// JSON lines of Mistral Vibe.
+    VibeJson,
 }
 
 /// Whether a program is confined to its sandbox.

@@ -24,6 +24,18 @@ pub struct SandboxPreparation {
     /// Paths to restore to their base version.
     #[serde(default)]
     pub dropped: Vec<TreePath>,
+    /// Trees of a picked result, from which the sandboxes start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub picked: Vec<PickedTree>,
+}
+
+/// The part of a result that a person picked in one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PickedTree {
+    /// Name of the plan's resource.
+    pub resource: String,
+    /// Id of the git tree.
+    pub tree: String,
 }
 
 /// The state in which a holder's sandboxes start.

@@ -105,6 +105,7 @@ commands! {
     claim: ClaimPhase, RenewLease, ReleaseLease, ReclaimLease;
     ledger: ReserveBudget, SettleUsage;
     advance: RecordBases, CompleteStrategize, ExecutePlan, CompleteExecute, ApproveResult, ApplyPlan;
+    pick: PickResult;
     changeset: OpenChangeset, RecordChange, SealChangeset;
     land: PrepareApply, WithdrawApply, CompleteApply, ConstrainApply;
     halt: FailRun, AskPerson, AnswerQuestion, ExpireQuestion;

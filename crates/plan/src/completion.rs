@@ -52,6 +52,7 @@ impl CompletionSearch {
             Verb::ExecutePlan => &["execute_entered"],
             Verb::SealChangeset => &["changeset_sealed"],
             Verb::CompleteExecute => &["execute_completed"],
+            Verb::Pick => &["result_picked"],
             Verb::Approve => &["approved"],
             Verb::ApplyPlan => &["apply_entered"],
             Verb::PrepareApply => &["apply_prepared", "apply_withdrawn", "answered"],
@@ -193,6 +194,7 @@ fn voided_verb(event: &Event) -> Option<Verb> {
         | Event::ExecuteEntered { .. }
         | Event::ChangesetSealed { .. }
         | Event::ExecuteCompleted { .. }
+        | Event::ResultPicked { .. }
         | Event::Approved { .. }
         | Event::ApplyEntered { .. }
         | Event::Landed { .. }
@@ -244,6 +246,7 @@ fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Opt
         Event::ExecuteEntered { .. } => (Verb::ExecutePlan, None),
         Event::ChangesetSealed { .. } => (Verb::SealChangeset, None),
         Event::ExecuteCompleted { epoch, .. } => (Verb::CompleteExecute, Some(*epoch)),
+        Event::ResultPicked { .. } => (Verb::Pick, None),
         Event::Approved { .. } => (Verb::Approve, None),
         Event::ApplyEntered { .. } => (Verb::ApplyPlan, None),
         Event::ApplyPrepared { epoch, .. } => (Verb::PrepareApply, Some(*epoch)),

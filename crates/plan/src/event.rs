@@ -81,6 +81,18 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unmet: Vec<UnmetRule>,
     },
+    /// A person replaced the result by a part of it.
+    ResultPicked {
+        /// The plan's new epoch; it fences earlier holders.
+        epoch: Epoch,
+        result: ResultContent,
+        /// Paths of which something was taken out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reduced: Vec<TreePath>,
+        /// Keep what was taken out, as a plan of its own once the picked part has landed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keeps_rest: bool,
+    },
     /// The result was approved.
     Approved {
         /// Digest of the approved result and landing options.
@@ -103,6 +115,9 @@ pub enum Event {
         /// Given by `apply` for one landing only.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         once: bool,
+        /// A person asked the engine to land the result.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lands: bool,
     },
     ApplyEntered {
         asked: bool,
@@ -266,6 +281,7 @@ impl Event {
             Self::ExecuteEntered { .. } => "execute_entered",
             Self::ChangesetSealed { .. } => "changeset_sealed",
             Self::ExecuteCompleted { .. } => "execute_completed",
+            Self::ResultPicked { .. } => "result_picked",
             Self::Approved { .. } => "approved",
             Self::ApplyEntered { .. } => "apply_entered",
             Self::ApplyPrepared { .. } => "apply_prepared",

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::SandboxStartPoint;
+use crate::base::{PickedTree, SandboxStartPoint};
 use crate::event::{PlanCreated, RemovedChangeResolution};
 use crate::judgement::PersonRuling;
 use crate::plan::{Approval, PlanState, PlanTerms, RuleWaiver};
 use crate::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, LeaseHolder, PlanEnding,
-    PlanFailure, QueueEntry, WorkState,
+    PlanFailure, QueueEntry, UnpickedRest, WorkState,
 };
 use crate::{Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation};
 
@@ -105,6 +105,8 @@ fn plan_from_created(created: &PlanCreated, recorded: &RecordedEvent) -> Plan {
         asked: false,
         decisions: 0,
         result: created.result.clone(),
+        picked: false,
+        rest: None,
         approval: None,
         landed: Vec::new(),
         unmet: Vec::new(),
@@ -190,6 +192,51 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             plan.state.unmet.clone_from(unmet);
             plan.state.approval = None;
         }
+        Event::ResultPicked {
+            epoch,
+            result,
+            reduced: _,
+            keeps_rest,
+        } => {
+            if plan.is_prepared() || *epoch <= plan.state.epoch {
+                return None;
+            }
+            let whole = plan.state.result.replace(result.clone())?;
+            if *keeps_rest {
+                // A rest that waits already keeps what it left out.
+                let rest = plan.state.rest.take();
+                plan.state.rest = Some(UnpickedRest {
+                    whole: rest.map_or(whole.trees, |rest| rest.whole),
+                    picked: result.trees.clone(),
+                });
+            }
+            let returns_from_apply = match &plan.state.stage {
+                PlanStage::Execute(WorkState::Complete) => false,
+                PlanStage::Apply(
+                    ApplyState::Queued(..) | ApplyState::Errored(_) | ApplyState::Constrained(_),
+                ) => true,
+                PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
+                    return None;
+                }
+            };
+            if returns_from_apply {
+                plan.state.attempt = 1;
+                plan.state.unattended_attempts = 1;
+            }
+            plan.state.epoch = *epoch;
+            plan.state.approval = None;
+            plan.state.unmet.clear();
+            plan.state.asked = false;
+            plan.state.picked = true;
+            let picked = result.trees.iter().map(|tree| PickedTree {
+                resource: tree.resource.clone(),
+                tree: tree.tree.clone(),
+            });
+            let preparation = &mut plan.state.sandbox_preparation;
+            preparation.picked = picked.collect();
+            preparation.catch_up |= is_merge_constraint(&plan.state.stage);
+            plan.state.stage = PlanStage::Execute(WorkState::Complete);
+        }
         Event::Approved {
             content,
             options,
@@ -197,6 +244,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             tips,
             by_profile,
             once,
+            lands,
         } => {
             plan.state.approval = Some(Approval {
                 content: *content,
@@ -205,6 +253,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 tips: tips.clone(),
                 by_profile: *by_profile,
                 once: *once,
+                lands: *lands,
                 by: recorded.by.clone(),
                 at,
             });
@@ -214,6 +263,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 return None;
             };
             plan.state.asked = *asked;
+            plan.state.picked = false;
             enter_phase(plan, Phase::Apply, queued);
         }
         Event::ApplyPrepared { epoch, intent } => {
@@ -293,6 +343,8 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             plan.state.epoch = *epoch;
             plan.state.approval = None;
             plan.state.result = None;
+            plan.state.picked = false;
+            plan.state.rest = None;
             plan.state.unmet.clear();
             plan.state.fixes = 0;
             plan.state.limits = *limits;
@@ -377,6 +429,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             }
             plan.state.epoch = *epoch;
             plan.state.approval = None;
+            plan.state.picked = false;
             plan.state.fixes = if *automatic { plan.state.fixes + 1 } else { 0 };
             plan.state.unmet.clear();
             plan.state.asked = recorded.by.is_person();
@@ -398,6 +451,8 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             plan.state.epoch = *epoch;
             plan.state.approval = None;
             plan.state.result = None;
+            plan.state.picked = false;
+            plan.state.rest = None;
             plan.state.unmet.clear();
             plan.state.fixes = 0;
             plan.state.reversions += 1;

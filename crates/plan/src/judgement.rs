@@ -49,6 +49,8 @@ pub enum RuleOutcome {
     Held,
     /// With evidence for people.
     Failed(String),
+    /// The check itself could not run, for example because its program is not installed. An agent cannot mend that.
+    Broken(String),
     /// Not known yet.
     Open(PendingVerdictReason),
 }
@@ -97,6 +99,9 @@ pub struct FailedRule {
     /// Set if the rule did not fail but has no verdict yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<PendingVerdictReason>,
+    /// The check could not run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub broken: bool,
 }
 
 /// A stored verdict on a result, so that the check need not run again.
@@ -125,6 +130,9 @@ impl RuleEvidence {
 pub struct UnmetRule {
     pub rule: RuleRef,
     pub evidence: ErasableText,
+    /// The check could not run, so sending the result back cannot help.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub broken: bool,
 }
 
 /// A person's verdict on a rule that asks.
@@ -144,4 +152,9 @@ pub struct RuleCounts {
     pub held: u32,
     pub advised: u32,
     pub waived: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ErasableText;
+
 /// How a result lands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandingOptions {
@@ -17,6 +19,9 @@ pub struct LandingOptions {
     /// Land even if nothing changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_empty: bool,
+    /// The message of the commit, instead of the plan's goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<ErasableText>,
 }
 
 /// Where a result lands.

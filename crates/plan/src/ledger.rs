@@ -327,7 +327,7 @@ impl BudgetGrant {
 }
 
 /// A limit that leaves nothing for a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BudgetShortfall {
     pub unit: BudgetUnit,
     pub account: AccountName,

@@ -11,7 +11,7 @@ use crate::invariant::RuleRef;
 use crate::judgement::{PersonRuling, UnmetRule};
 use crate::profile::AutomationStep;
 use crate::stage::{
-    ApplyState, ManualLandingReason, QueueEntry, RefMove, ResultContent, WorkState,
+    ApplyState, ManualLandingReason, QueueEntry, RefMove, ResultContent, UnpickedRest, WorkState,
 };
 use crate::{
     ActorDefinition, Caller, Digest, Epoch, ErasableText, LandingOptions, Money, Phase, PlanActors,
@@ -99,6 +99,12 @@ pub struct PlanState {
     pub(crate) decisions: u32,
     /// The result of the last completed execute phase.
     pub(crate) result: Option<ResultContent>,
+    /// A person picked a part of the result and has not acted on it since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) picked: bool,
+    /// What picks left out, if it is to land later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rest: Option<UnpickedRest>,
     /// Approval of that result. May be void; see [`Plan::valid_approval`].
     pub(crate) approval: Option<Approval>,
     /// The ref moves of the landing, once the plan has landed.
@@ -252,6 +258,9 @@ pub struct Approval {
     /// Given by `apply` for one landing. Its landing options do not carry over to the next landing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
+    /// The engine lands the result without another command of a person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lands: bool,
     pub at: Timestamp,
 }
 
@@ -415,6 +424,17 @@ impl Plan {
         self.state.result.as_ref()
     }
 
+    /// A person picked a part of the result and has not acted on it since. Until then, nothing is
+    /// fixed or landed automatically.
+    pub fn is_picked(&self) -> bool {
+        self.state.picked
+    }
+
+    /// What picks left out, if it is to land later.
+    pub fn unpicked_rest(&self) -> Option<&UnpickedRest> {
+        self.state.rest.as_ref()
+    }
+
     /// Approval of that result. May be void; see [`Plan::valid_approval`].
     pub fn approval(&self) -> Option<&Approval> {
         self.state.approval.as_ref()
@@ -555,7 +575,7 @@ impl Plan {
             },
             PlanStage::Execute(work) => match work {
                 WorkState::Complete => {
-                    self.automatic_remedy().is_none() && !self.lands_automatically()
+                    self.automatic_remedy().is_none() && !self.may_enter_apply_unattended()
                 }
                 WorkState::AwaitingInput(_) | WorkState::Errored(_) => true,
                 WorkState::Queued(_) | WorkState::Processing(_) | WorkState::Cancelled(_) => false,
@@ -582,12 +602,25 @@ impl Plan {
 
     /// Returns whether the engine moves a finished result into apply without a person.
     pub fn lands_automatically(&self) -> bool {
-        if self.has_targets() {
+        if self.state.picked {
+            false
+        } else if self.has_targets() {
             self.allows_unattended(AutomationStep::Apply) && self.manual_landing_reason().is_none()
         } else {
             // Nothing lands, so there is nothing to review; only `manual` still asks.
             self.terms.profile != Profile::Manual
         }
+    }
+
+    /// Returns whether a person asked the engine to land the current result.
+    pub fn is_landing_requested(&self) -> bool {
+        self.valid_approval().is_some_and(|approval| approval.lands)
+    }
+
+    /// Returns whether the engine moves the finished result into apply by itself: because of the profile, or
+    /// because a person asked for it.
+    pub fn may_enter_apply_unattended(&self) -> bool {
+        self.lands_automatically() || self.is_landing_requested()
     }
 
     /// Sets where the next holder's sandboxes start. [`SandboxStartPoint::Afresh`] also clears the
@@ -651,7 +684,14 @@ impl Plan {
         let PlanStage::Execute(WorkState::Complete) = self.state.stage else {
             return None;
         };
+        if self.state.picked {
+            return None;
+        }
         self.unmet_rules().next()?;
+        // No agent can mend a check that cannot run. The other rules wait until a person did.
+        if self.unmet_rules().any(|unmet| unmet.broken) {
+            return None;
+        }
         let can_fix =
             self.allows_unattended(AutomationStep::Revise) && self.state.fixes < MAX_FIXES;
         let can_revert = self.allows_unattended(AutomationStep::Revert)

@@ -21,7 +21,7 @@ pub enum Profile {
 }
 
 /// A step that a profile may allow without a person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutomationStep {
     StartStrategize,
@@ -32,6 +32,18 @@ pub enum AutomationStep {
     Revert,
     /// Retry after a transient error.
     Retry,
+}
+
+impl AutomationStep {
+    /// In the order of a plan's life.
+    pub const ALL: [Self; 6] = [
+        Self::StartStrategize,
+        Self::StartExecute,
+        Self::Apply,
+        Self::Retry,
+        Self::Revise,
+        Self::Revert,
+    ];
 }
 
 impl Profile {

@@ -150,6 +150,15 @@ pub enum Refusal {
     /// The plan has targets, but its result changes nothing.
     #[error("the result is empty: nothing was changed")]
     EmptyResult,
+    #[error("nothing of the result would be left")]
+    NothingPicked,
+    /// The caller saw another result than the one that is stored.
+    #[error("the result changed since it was shown")]
+    ResultChanged,
+    #[error("a pick needs one tree for each resource of the result, on the same base and target")]
+    PickMismatch,
+    #[error("what an earlier pick left out still waits for this plan to land")]
+    RestWaits,
     #[error("exactly one base commit is needed for each of the plan's resources")]
     BasesMismatch,
     #[error("exactly one move is needed for each changed resource")]
@@ -278,6 +287,7 @@ fn describe_failed_rules(failed: &[FailedRule]) -> String {
     let reasons: Vec<String> = failed
         .iter()
         .map(|failed| match failed.waits {
+            None if failed.broken => format!("rule `{}` cannot run", failed.rule.name),
             None => format!("rule `{}` failed", failed.rule.name),
             Some(_) => format!("rule `{}` is pending", failed.rule.name),
         })

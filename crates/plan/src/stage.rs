@@ -342,8 +342,31 @@ pub struct ResultTree {
     pub changes_settings: bool,
 }
 
+/// What a pick left out, to become a plan of its own when the picked part has landed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnpickedRest {
+    /// The result with everything that is to land sooner or later.
+    pub whole: Vec<ResultTree>,
+    /// The picked part of it.
+    pub picked: Vec<ResultTree>,
+}
+
+impl UnpickedRest {
+    /// Returns the whole result of a resource, if something was left out of it.
+    pub fn whole_of(&self, resource: &str) -> Option<&ResultTree> {
+        let whole = self.whole.iter().find(|tree| tree.resource == resource)?;
+        (self.picked_of(resource)?.tree != whole.tree).then_some(whole)
+    }
+
+    /// Returns the picked part of a resource's result.
+    pub fn picked_of(&self, resource: &str) -> Option<&ResultTree> {
+        self.picked.iter().find(|tree| tree.resource == resource)
+    }
+}
+
 /// Why only a person can land a result, under any profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ManualLandingReason {
     /// The agent added files that an ignore rule matches.
     IgnoredFiles,

@@ -54,6 +54,8 @@ verbs! {
     SealChangeset = "seal-changeset",
     /// Submit the result.
     CompleteExecute = "complete-execute",
+    /// Replace the result by a part of it.
+    Pick = "pick",
     Approve = "approve",
     /// Move a finished result into apply.
     ApplyPlan = "apply-plan",

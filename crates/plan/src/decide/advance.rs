@@ -133,8 +133,10 @@ pub struct ApproveResult {
     pub options: LandingOptions,
     /// The plan's targets as the person who approves sees them.
     pub targets: PlanTargets,
-    /// Valid only for the landing that the caller is about to start.
+    /// Valid for one landing only.
     pub once: bool,
+    /// Also ask the engine to land the result.
+    pub lands: bool,
 }
 
 impl CommandDefinition for ApproveResult {
@@ -147,11 +149,14 @@ impl CommandDefinition for ApproveResult {
     }
 
     fn arguments(&self) -> Value {
-        json!(self.options)
+        match self.lands {
+            false => json!(self.options),
+            true => json!([self.options, "lands"]),
+        }
     }
 
     fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
-        approve(input.draft()?, &self.options, &self.targets, self.once)
+        approve(input.draft()?, self)
     }
 }
 
@@ -293,6 +298,7 @@ fn complete_execute(
     let unmet = unmet.map(|rule| UnmetRule {
         rule: rule.rule,
         evidence: rule.evidence.into(),
+        broken: rule.broken,
     });
     let unmet = unmet.collect();
     changeset::merge_captured_changes(&mut draft, epoch, captured);
@@ -315,18 +321,17 @@ fn complete_execute(
     Ok(draft.finish())
 }
 
-/// Approves the result. Only a person can, and nothing lands yet.
-fn approve(
-    mut draft: DecisionDraft<'_>,
-    options: &LandingOptions,
-    targets: &PlanTargets,
-    once: bool,
-) -> Result<Decision, Refusal> {
+/// Approves the result. Only a person can. Nothing lands in this commit.
+fn approve(mut draft: DecisionDraft<'_>, approval: &ApproveResult) -> Result<Decision, Refusal> {
+    let (options, targets) = (&approval.options, &approval.targets);
     match draft.plan.stage() {
         PlanStage::Execute(WorkState::Complete) | PlanStage::Apply(ApplyState::Constrained(_)) => {}
         PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
             return draft.answer_not_applicable();
         }
+    }
+    if let Some(ErasableText::Known(message)) = &options.message {
+        text::require_text("message", message)?;
     }
     let content = draft
         .plan
@@ -339,7 +344,8 @@ fn approve(
         rules: gate::rule_refs_in_force(&draft.plan, &draft.facts.rules, targets),
         tips: targets.tips.clone(),
         by_profile: None,
-        once,
+        once: approval.once,
+        lands: approval.lands,
     });
     Ok(draft.finish())
 }
@@ -351,8 +357,8 @@ fn apply_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Dec
     let asked = draft.request.caller.is_person();
     let lands_automatically = draft.plan.lands_automatically();
     let approved = gate::require_valid_approval(&draft, &judgement.targets).is_ok();
-    // An approval is not a request to land.
-    if !lands_automatically {
+    // An approval is not by itself a request to land.
+    if !draft.plan.may_enter_apply_unattended() {
         draft.require_person()?;
     }
     if draft.plan.has_targets() && !lands_automatically && draft.plan.valid_approval().is_none() {
@@ -381,6 +387,7 @@ fn apply_plan(draft: DecisionDraft<'_>, judgement: &GateJudgement) -> Result<Dec
                     tips,
                     by_profile,
                     once: false,
+                    lands: false,
                 });
             }
             draft.emit_event(Event::ApplyEntered { asked });

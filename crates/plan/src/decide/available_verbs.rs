@@ -47,6 +47,9 @@ pub fn available_verbs(plan: &Plan) -> Vec<Verb> {
                 } else {
                     vec![Verb::ApplyPlan, Verb::Approve]
                 };
+                if plan.has_targets() {
+                    verbs.push(Verb::Pick);
+                }
                 verbs.extend([Verb::Revise, Verb::Revert, Verb::Cancel]);
                 verbs
             }

@@ -190,12 +190,15 @@ pub fn evaluate_gate(
     let mut failed = Vec::new();
     let rules = rules.clone().with_plan_rules(plan, &judgement.targets);
     for rule in rules.effective_rules_at(gate.judged_gates()) {
-        let (evidence, waits) = match outcome_of_rule(rule, judgement, gate)? {
+        let outcome = outcome_of_rule(rule, judgement, gate)?;
+        let (evidence, waits) = match outcome {
             RuleOutcome::Held => {
                 counts.held += 1;
                 continue;
             }
-            RuleOutcome::Failed(evidence) => (evidence.clone(), None),
+            RuleOutcome::Failed(evidence) | RuleOutcome::Broken(evidence) => {
+                (evidence.clone(), None)
+            }
             RuleOutcome::Open(waits) => (waits.as_str().to_owned(), Some(*waits)),
         };
         if rule.draft.advisory {
@@ -209,6 +212,7 @@ pub fn evaluate_gate(
                 evidence,
                 waivable: !rule.draft.non_overridable,
                 waits,
+                broken: matches!(outcome, RuleOutcome::Broken(_)),
             });
         }
     }
@@ -225,8 +229,9 @@ pub fn failed_advisory_rules(
     let rules = rules.clone().with_plan_rules(plan, &judgement.targets);
     let mut failed = Vec::new();
     for rule in rules.effective_rules_at(gate.judged_gates()) {
-        if let (true, RuleOutcome::Failed(evidence)) =
-            (rule.draft.advisory, outcome_of_rule(rule, judgement, gate)?)
+        let outcome = outcome_of_rule(rule, judgement, gate)?;
+        if let (true, RuleOutcome::Failed(evidence) | RuleOutcome::Broken(evidence)) =
+            (rule.draft.advisory, outcome)
         {
             failed.push(FailedRule {
                 rule: rule.reference(),
@@ -234,6 +239,7 @@ pub fn failed_advisory_rules(
                 evidence: evidence.clone(),
                 waivable: false,
                 waits: None,
+                broken: matches!(outcome, RuleOutcome::Broken(_)),
             });
         }
     }
@@ -270,10 +276,14 @@ pub(super) fn enforcement_decisions(
     for (number, rule) in (first..).zip(rules.effective_rules_at(gate.judged_gates())) {
         let choice = match outcome_of_rule(rule, judgement, gate) {
             Ok(RuleOutcome::Held) => "it holds".to_owned(),
-            Ok(RuleOutcome::Failed(_) | RuleOutcome::Open(_)) if is_waived(plan, rule) => {
+            Ok(RuleOutcome::Failed(_) | RuleOutcome::Broken(_) | RuleOutcome::Open(_))
+                if is_waived(plan, rule) =>
+            {
                 "waived".to_owned()
             }
-            Ok(RuleOutcome::Failed(evidence)) => format!("advice only: {evidence}"),
+            Ok(RuleOutcome::Failed(evidence) | RuleOutcome::Broken(evidence)) => {
+                format!("advice only: {evidence}")
+            }
             Ok(RuleOutcome::Open(waits)) => format!("advice only: {}", waits.as_str()),
             Err(_) => continue,
         };
@@ -381,7 +391,7 @@ fn record_ruling(mut draft: DecisionDraft<'_>, ruling: &RecordRuling) -> Result<
         RuleOutcome::Failed(reason) => {
             RuleOutcome::Failed(text::require_text("reason", reason)?.to_string())
         }
-        RuleOutcome::Held | RuleOutcome::Open(_) => outcome.clone(),
+        RuleOutcome::Held | RuleOutcome::Broken(_) | RuleOutcome::Open(_) => outcome.clone(),
     };
     for rule in asking {
         draft.emit_event(Event::RuledOn {

@@ -58,7 +58,7 @@ pub fn next_engine_step(plan: &Plan, caller: &Caller, now: Timestamp) -> EngineS
         PlanStage::Strategize(WorkState::Complete) if person || !plan.needs_person() => {
             EngineStep::Enter(Phase::Execute)
         }
-        PlanStage::Execute(WorkState::Complete) if plan.lands_automatically() => {
+        PlanStage::Execute(WorkState::Complete) if plan.may_enter_apply_unattended() => {
             EngineStep::Enter(Phase::Apply)
         }
         PlanStage::Strategize(WorkState::Complete | WorkState::Errored(_))

@@ -9,9 +9,10 @@ use crate::spot::{Spot, StepCaller};
 use crate::world::{LandingSetup, PlanWorld, ada, worker};
 
 /// What only people may do.
-const PEOPLE_ONLY: [Verb; 8] = [
+const PEOPLE_ONLY: [Verb; 9] = [
     Verb::AddRule,
     Verb::RemoveRule,
+    Verb::Pick,
     Verb::Approve,
     Verb::Answer,
     Verb::Retry,

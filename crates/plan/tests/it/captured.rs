@@ -194,6 +194,7 @@ fn an_approval_covers_the_result_and_the_landing_options() {
             options,
             targets: PlanTargets::default(),
             once: false,
+            lands: false,
         })
     };
     world

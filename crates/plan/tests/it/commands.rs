@@ -6,7 +6,7 @@ use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
 use plan::command::{
     AnswerQuestion, ApplyPlan, ApproveResult, AskPerson, CancelPlan, ClaimPhase, CompleteApply,
     CompleteExecute, CompleteStrategize, ConstrainApply, ExecutePlan, ExpireQuestion, FailRun,
-    KeepEvidence, OpenChangeset, PrepareApply, ReclaimLease, RecordBases, RecordChange,
+    KeepEvidence, OpenChangeset, PickResult, PrepareApply, ReclaimLease, RecordBases, RecordChange,
     RecordRuling, ReleaseLease, RenewLease, ReserveBudget, RetryPhase, RevertPlan, ReviseWork,
     SealChangeset, SettleUsage, UndoLanding, WaiveRule, WithdrawApply,
 };
@@ -103,10 +103,20 @@ impl PlanWorld {
                 allow_empty: false,
                 judgement,
             }),
+            Verb::Pick => Command::from(PickResult {
+                shown: match input.variant {
+                    0 | 1 => self.result_digest(),
+                    _ => Digest::hash_bytes(b"an earlier result"),
+                },
+                result: self.make_picked_result(),
+                reduced: vec![tree_path("src/1.rs")],
+                keeps_rest: pick_variant(input, [false, true, false]),
+            }),
             Verb::Approve => Command::from(ApproveResult {
                 options: plan::LandingOptions::default(),
                 targets: PlanTargets::default(),
                 once: false,
+                lands: false,
             }),
             Verb::RecordBases => Command::from(RecordBases {
                 epoch,
@@ -288,6 +298,24 @@ impl PlanWorld {
             report: Some("tidied".into()),
             trees: if with_trees { trees } else { Vec::new() },
         }
+    }
+
+    /// The digest of the plan's result, as a person was shown it.
+    fn result_digest(&self) -> Digest {
+        let result = self.plan().result();
+        result.map_or(Digest::ZERO, |result| {
+            result.digest(&plan::LandingOptions::default())
+        })
+    }
+
+    /// A part of the plan's result.
+    fn make_picked_result(&self) -> ResultContent {
+        let result = self.plan().result().cloned();
+        let mut picked = result.unwrap_or_else(|| self.make_result(true));
+        for tree in &mut picked.trees {
+            tree.tree = format!("p{}", self.plan().epoch());
+        }
+        picked
     }
 
     fn make_moves(&self, some: bool) -> Vec<RefMove> {

@@ -68,6 +68,7 @@ fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Opt
         Event::ExecuteEntered { .. } => (Verb::ExecutePlan, None),
         Event::ChangesetSealed { .. } => (Verb::SealChangeset, None),
         Event::ExecuteCompleted { epoch, .. } => (Verb::CompleteExecute, Some(*epoch)),
+        Event::ResultPicked { .. } => (Verb::Pick, None),
         Event::Approved { .. } => (Verb::Approve, None),
         Event::ApplyEntered { .. } => (Verb::ApplyPlan, None),
         Event::ApplyPrepared { epoch, .. } => (Verb::PrepareApply, Some(*epoch)),

@@ -52,6 +52,12 @@ fn candidate_events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
                 result: ResultContent::default(),
                 unmet: Vec::new(),
             },
+            Event::ResultPicked {
+                epoch,
+                result: ResultContent::default(),
+                reduced: Vec::new(),
+                keeps_rest: false,
+            },
             Event::ApplyEntered { asked: true },
             Event::ApplyPrepared {
                 epoch,

@@ -392,6 +392,7 @@ fn the_profile_decides_whether_an_approval_survives_a_merge() {
             options: plan::LandingOptions::default(),
             targets,
             once: false,
+            lands: false,
         });
         world.submit(&ada(), approve).unwrap();
         world
@@ -426,6 +427,7 @@ fn each_target_is_compared_with_its_own_approved_tip() {
             rules: Vec::new(),
         },
         once: false,
+        lands: false,
     });
     world.submit(&ada(), approve).unwrap();
     world
@@ -462,6 +464,7 @@ fn a_repository_rule_blocks_like_any_other() {
         options: plan::LandingOptions::default(),
         targets: targets.clone(),
         once: false,
+        lands: false,
     });
     world.submit(&ada(), approve).unwrap();
     let apply = |verdicts| {
@@ -626,4 +629,27 @@ fn outcomes_of_rules_at_a_gate_are_counted() {
     );
     let advised = failed_advisory_rules(world.plan(), &rules, Gate::Execute, &judgement).unwrap();
     assert_eq!(advised.len(), 3);
+}
+
+/// What a check lacks, no agent can install: nothing is sent back, and a person is asked at once.
+#[test]
+fn a_broken_check_is_not_sent_back() {
+    for profile in [Profile::Review, Profile::Auto] {
+        let mut world = world_in_execute(profile);
+        let command = world.default_command(Verb::CompleteExecute);
+        let Command::CompleteExecute(mut complete) = command else {
+            panic!("this hands in a result");
+        };
+        let outcome = RuleOutcome::Broken("`pytest` is missing".to_owned());
+        complete.judgement.verdicts[0].outcome = outcome;
+        world.submit(&worker(), Command::from(complete)).unwrap();
+        let unmet: Vec<bool> = world.plan().unmet_rules().map(|rule| rule.broken).collect();
+        assert_eq!(unmet, [true], "{profile}");
+        assert_eq!(world.plan().automatic_remedy(), None, "{profile}");
+        assert!(world.plan().is_stuck_on_rules(), "{profile}");
+        let refusal = world.decide(&worker(), world.default_command(Verb::Revise));
+        assert!(refusal.is_err(), "{profile}");
+        world.submit_as_person(Verb::Waive);
+        assert!(!world.plan().is_stuck_on_rules(), "{profile}");
+    }
 }

@@ -55,6 +55,7 @@ kinds!(
     ExecuteEntered,
     ChangesetSealed,
     ExecuteCompleted,
+    ResultPicked,
     Approved,
     ApplyEntered,
     ApplyPrepared,
@@ -140,6 +141,7 @@ fn this_format_has_golden_logs() {
         ("every-event", log_with_every_event()),
         ("odd-values", log_with_odd_values()),
         ("judged", log_with_judgements()),
+        ("picked", log_with_picks()),
     ];
     for (name, events) in logs {
         let log = folder.join(name).with_extension("jsonl");
@@ -264,6 +266,26 @@ fn log_with_judgements() -> Vec<RecordedEvent> {
     let rejected = world.command_variant(Verb::RuleOn, 1);
     world.submit(&ada(), rejected).unwrap();
     world.submit_as_person(Verb::Approve);
+    land_result(&mut world);
+    world.log
+}
+
+/// Parts of a result are picked, with and without keeping the rest, before and after an approval.
+fn log_with_picks() -> Vec<RecordedEvent> {
+    let mut world = PlanWorld::with_number(11, Profile::Auto, LandingSetup::OnTargets);
+    run_to_result(&mut world);
+    world.submit_as_person(Verb::Pick);
+    let keep_rest = world.command_variant(Verb::Pick, 1);
+    world.submit(&ada(), keep_rest).unwrap();
+    world
+        .submit_as_person(Verb::Approve)
+        .submit_as_person(Verb::ApplyPlan);
+    let keep_rest = world.command_variant(Verb::Pick, 1);
+    world.submit(&ada(), keep_rest).unwrap();
+    world
+        .submit_as_person(Verb::Revise)
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::CompleteExecute);
     land_result(&mut world);
     world.log
 }

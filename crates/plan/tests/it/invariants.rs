@@ -152,6 +152,7 @@ fn check_log(world: &PlanWorld) {
             | Event::StrategizeCompleted { .. }
             | Event::ChangesetSealed { .. }
             | Event::ExecuteCompleted { .. }
+            | Event::ResultPicked { .. }
             | Event::Approved { .. }
             | Event::ApplyPrepared { .. }
             | Event::ApplyWithdrawn { .. }

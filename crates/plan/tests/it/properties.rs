@@ -221,6 +221,7 @@ proptest! {
                 | Verb::StartExecute
                 | Verb::StartApply
                 | Verb::Reclaim
+                | Verb::Pick
                 | Verb::Revise
                 | Verb::Revert => step.new_events().next().is_some(),
                 // The answer `drop` cancels the plan.
@@ -342,6 +343,7 @@ proptest! {
                 Verb::ApplyPlan => assert!(signed),
                 verb @ (Verb::ExecutePlan
                 | Verb::Approve
+                | Verb::Pick
                 | Verb::Retry
                 | Verb::Revise
                 | Verb::Revert

@@ -92,6 +92,7 @@ fn command_trials(world: &PlanWorld, verb: Verb, input: CommandInput) -> Vec<Com
             trial("none open", 0),
             after(trial("one open", 0), Verb::OpenChangeset),
         ],
+        Verb::Pick => vec![trial("shown", 0), trial("stale", 2)],
         Verb::ApplyPlan => vec![trial("", 0), after(trial("approved", 0), Verb::Approve)],
         Verb::Reclaim => vec![
             trial("owner dead", 0),
