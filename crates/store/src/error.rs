@@ -1,5 +1,7 @@
 //! Store errors, distinguished as far as it helps to fix the cause.
 
+use plan::PlanId;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The location cannot hold a store: it is a directory, unreadable, or cannot be created.
@@ -53,6 +55,9 @@ pub enum StoreError {
     /// Stored data cannot be decoded: damage, or a bug in Planwright.
     #[error("{place} is corrupt: {why}")]
     Corrupt { place: String, why: String },
+    /// A transcript belongs to a plan that this store does not have.
+    #[error("there is no plan {plan_id} in the store")]
+    NoSuchPlan { plan_id: PlanId },
     /// Any other database error.
     #[error("database error: {why}")]
     Database { why: String },
@@ -78,6 +83,7 @@ impl StoreError {
             | Self::OlderSchema { .. }
             | Self::NetworkFileSystem { .. }
             | Self::Corrupt { .. }
+            | Self::NoSuchPlan { .. }
             | Self::Unsupported { .. } => false,
         }
     }

@@ -17,6 +17,7 @@ pub mod postgres;
 pub mod read;
 pub mod sqlite;
 pub mod tail;
+pub mod transcript;
 pub mod verify;
 
 mod plan_columns;
@@ -31,9 +32,16 @@ pub use plan::reads::{ChangesetReads, LedgerReads, ProjectReads, ReadSet, RowAcc
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use read::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreReader};
 pub use sqlite::{SqliteOptions, SqliteStore};
-pub use tail::{Cursor, EventLog, EventPage, StoredEvent};
+pub use tail::{CommitMark, Cursor, EventLog, EventPage, StoredEvent};
+pub use transcript::{StoredTranscriptEntry, TranscriptLog, TranscriptPosition};
 
 /// The traits the engine requires of a store.
-pub trait Store: StoreWriter + StoreReader + EventLog + StoreMaintenance + Send + Sync {}
+pub trait Store:
+    StoreWriter + StoreReader + EventLog + TranscriptLog + StoreMaintenance + Send + Sync
+{
+}
 
-impl<T: StoreWriter + StoreReader + EventLog + StoreMaintenance + Send + Sync> Store for T {}
+impl<T: StoreWriter + StoreReader + EventLog + TranscriptLog + StoreMaintenance + Send + Sync> Store
+    for T
+{
+}

@@ -48,13 +48,42 @@ pub trait EventLog {
     /// Returns events of all plans after a cursor.
     fn read_events(&self, after: &Cursor, limit: usize) -> Result<EventPage, StoreError>;
 
+    /// Returns the event whose position is exactly this cursor, if there is one.
+    fn read_event_at(&self, cursor: &Cursor) -> Result<Option<StoredEvent>, StoreError> {
+        let Some(before) = cursor.just_before() else {
+            return Ok(None);
+        };
+        let page = self.read_events(&before, 1)?;
+        let mut events = page.events.into_iter();
+        Ok(events.find(|event| event.cursor.as_ref() == Some(cursor)))
+    }
+
     /// Returns the cursor after the last readable event.
     fn read_latest_cursor(&self) -> Result<Cursor, StoreError>;
 
+    /// Marks the present, to wait for what is committed after it. Take the mark before reading, so
+    /// that no commit falls between the read and the wait.
+    fn mark_commits(&self) -> Result<CommitMark, StoreError>;
+
+    /// Returns when something may have been committed since `mark`, or after `timeout`. Only a
+    /// hint: a notification can be lost, so callers must read again either way.
+    ///
+    /// A commit of this process ends the wait at once, one of another process usually within 50
+    /// milliseconds. However many threads of a process wait, they cost as much as one.
+    fn wait_for_commit_after(&self, mark: CommitMark, timeout: Duration) -> Result<(), StoreError>;
+
     /// Returns when something may have been committed since the call began, or after `timeout`.
-    /// Only a hint: callers must read the log either way.
-    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError>;
+    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
+        self.wait_for_commit_after(self.mark_commits()?, timeout)
+    }
+
+    /// Ends all waits of this store, as a commit would.
+    fn wake_waiters(&self);
 }
+
+/// How many commits a store in this process knew of. Comparable only within one store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitMark(pub(crate) u64);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventPage {
@@ -86,6 +115,14 @@ pub struct Cursor {
 impl Cursor {
     /// The position before the first event.
     pub const START: Self = Self { major: 0, minor: 0 };
+
+    /// A position with at most one event between it and this one. Positions in the log start at 1.
+    fn just_before(&self) -> Option<Self> {
+        Some(Self {
+            major: self.major,
+            minor: self.minor.checked_sub(1)?,
+        })
+    }
 }
 
 impl fmt::Display for Cursor {

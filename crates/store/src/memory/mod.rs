@@ -6,6 +6,7 @@
 
 mod tables;
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +16,25 @@ use plan::completion::{CompletedCommand, KnownCompletions};
 use plan::facts::ReceiptOutcome;
 use plan::invariant::{RuleBook, RuleScope};
 use plan::ledger::BudgetLedger;
+use plan::transcript::TranscriptEntry;
 use plan::{
-    Action, Decision, DecisionFacts, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp,
-    Verb,
+    Action, Decision, DecisionFacts, Epoch, Phase, PlanId, PlanVersion, Project, QualifiedName,
+    Timestamp, Verb,
 };
 
 use crate::commit::{COMPLETION_PAGE_SIZE, decide_with_completions, find_completion};
 use crate::fault::{FaultPoint, StoreFault, StoreFaults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
-    Clock, CommitError, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage,
+    Clock, CommitError, CommitMark, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage,
     LedgerReads, PlanFilter, PlanRow, PlanSnapshot, ReadSet, StoreError, StoreInfo,
-    StoreMaintenance, StoreReader, StoreWriter, StoredEvent, Submission,
+    StoreMaintenance, StoreReader, StoreWriter, StoredEvent, StoredTranscriptEntry, Submission,
+    TranscriptLog, TranscriptPosition,
 };
 use tables::MemoryTables;
 
 /// Reported by `read_info`; the memory store has no schema of its own.
-const SUPPORTED_SCHEMA_VERSION: u32 = 5;
+const SUPPORTED_SCHEMA_VERSION: u32 = 6;
 
 /// A store in the memory of this process.
 #[derive(Default)]
@@ -370,14 +373,81 @@ impl EventLog for MemoryStore {
         Ok(log_end(&lock(&self.tables)))
     }
 
-    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
+    fn mark_commits(&self) -> Result<CommitMark, StoreError> {
+        Ok(CommitMark(lock(&self.tables).signal_count))
+    }
+
+    fn wait_for_commit_after(&self, mark: CommitMark, timeout: Duration) -> Result<(), StoreError> {
         let tables = lock(&self.tables);
-        let seen_count = tables.commit_count;
         let waited = self
             .commit_signal
-            .wait_timeout_while(tables, timeout, |tables| tables.commit_count == seen_count);
+            .wait_timeout_while(tables, timeout, |tables| tables.signal_count == mark.0);
         drop(waited);
         Ok(())
+    }
+
+    fn wake_waiters(&self) {
+        lock(&self.tables).signal_count += 1;
+        self.commit_signal.notify_all();
+    }
+}
+
+impl TranscriptLog for MemoryStore {
+    fn append_transcript(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        first_sequence: u64,
+        entries: &[TranscriptEntry],
+    ) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut tables = lock(&self.tables);
+        if !tables.plans.contains_key(&plan_id) {
+            return Err(StoreError::NoSuchPlan { plan_id });
+        }
+        let transcript = tables.transcripts.entry(plan_id).or_default();
+        for (sequence, entry) in (first_sequence..).zip(entries) {
+            let position = TranscriptPosition { epoch, sequence };
+            transcript.entry(position).or_insert_with(|| entry.clone());
+        }
+        Ok(())
+    }
+
+    fn read_transcript(
+        &self,
+        plan_id: PlanId,
+        after: Option<TranscriptPosition>,
+        limit: usize,
+    ) -> Result<Vec<StoredTranscriptEntry>, StoreError> {
+        let tables = lock(&self.tables);
+        let Some(transcript) = tables.transcripts.get(&plan_id) else {
+            return Ok(Vec::new());
+        };
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let page = transcript.range((start, Bound::Unbounded));
+        Ok(page
+            .take(clamp_page_size(limit))
+            .map(|(position, entry)| StoredTranscriptEntry {
+                position: *position,
+                entry: entry.clone(),
+            })
+            .collect())
+    }
+
+    fn find_transcript_end(
+        &self,
+        plan_id: PlanId,
+    ) -> Result<Option<TranscriptPosition>, StoreError> {
+        let tables = lock(&self.tables);
+        let transcript = tables.transcripts.get(&plan_id);
+        Ok(transcript.and_then(|entries| entries.keys().next_back().copied()))
+    }
+
+    fn delete_transcript(&self, plan_id: PlanId) -> Result<u64, StoreError> {
+        let deleted = lock(&self.tables).transcripts.remove(&plan_id);
+        Ok(deleted.map_or(0, |entries| entries.len() as u64))
     }
 }
 

@@ -8,6 +8,7 @@ use plan::facts::{Lease, LivePlans, PlanChange};
 use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, RuleScope};
 use plan::judgement::{GateVerdict, RuleEvidence};
 use plan::ledger::{AccountName, BudgetAccount, BudgetLedger, BudgetReservation};
+use plan::transcript::TranscriptEntry;
 use plan::{
     Action, ChangesetId, CommandReceipt, Decision, Digest, Epoch, Plan, PlanId, PlanVersion,
     Project, QualifiedName, RowWrite,
@@ -15,7 +16,9 @@ use plan::{
 
 use crate::commit::MAX_LIVE_PLANS_NAMED;
 use crate::event_codec::encode_event;
-use crate::{ChangesetReads, Cursor, PlanRow, ProjectReads, RowAccess, StoredEvent};
+use crate::{
+    ChangesetReads, Cursor, PlanRow, ProjectReads, RowAccess, StoredEvent, TranscriptPosition,
+};
 
 #[derive(Default)]
 pub(super) struct MemoryTables {
@@ -36,10 +39,11 @@ pub(super) struct MemoryTables {
     pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, ChangesetEntry>>,
     pub accounts: BTreeMap<AccountName, BudgetAccount>,
     pub reservations: BTreeMap<(PlanId, Epoch), BudgetReservation>,
+    pub transcripts: BTreeMap<PlanId, BTreeMap<TranscriptPosition, TranscriptEntry>>,
     /// Receipts by scope and idempotency key, each with the digest of its arguments.
     pub keys: BTreeMap<(String, String), (Digest, CommandReceipt)>,
-    /// The number of commits.
-    pub commit_count: u64,
+    /// How often waiters were signalled, at least once per commit.
+    pub signal_count: u64,
 }
 
 impl MemoryTables {
@@ -171,7 +175,7 @@ impl MemoryTables {
         for row in decision.rows {
             self.write_row(row);
         }
-        self.commit_count += 1;
+        self.signal_count += 1;
     }
 
     fn write_plan(&mut self, change: PlanChange) {

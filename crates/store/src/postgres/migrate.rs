@@ -39,6 +39,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("migrations/0004_evidence_by_subject.sql"),
     ),
     ("plan terms", include_str!("migrations/0005_plan_terms.sql")),
+    (
+        "transcripts",
+        include_str!("migrations/0006_transcripts.sql"),
+    ),
 ];
 
 #[expect(clippy::cast_possible_truncation, reason = "there are few migrations")]

@@ -35,6 +35,7 @@ mod rows;
 mod statements;
 mod tail;
 mod tls;
+mod transcript;
 mod writes;
 
 use std::path::PathBuf;

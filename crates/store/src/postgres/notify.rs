@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use super::PostgresShared;
 use super::connection::PostgresConnection;
 use super::error::PostgresError;
+use crate::CommitMark;
 use crate::sync::{Condvar, Mutex, lock};
 
 const MIN_NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
@@ -53,19 +54,22 @@ impl CommitSignal {
         }
     }
 
-    /// Waits for the next signal or the timeout.
-    pub fn wait_for_commit(&self, timeout: Duration) {
+    pub fn mark_commits(&self) -> CommitMark {
+        CommitMark(lock(&self.state).commit_count)
+    }
+
+    /// Waits for a signal after the mark, or the timeout.
+    pub fn wait_for_commit_after(&self, mark: CommitMark, timeout: Duration) {
         let timeout = if self.held_back.load(Ordering::Relaxed) {
             timeout.min(MAX_HELD_BACK_WAIT)
         } else {
             timeout
         };
         let mut state = lock(&self.state);
-        let seen_count = state.commit_count;
         state.waiting += 1;
         let (mut state, _) = self
             .changed
-            .wait_timeout_while(state, timeout, |state| state.commit_count == seen_count)
+            .wait_timeout_while(state, timeout, |state| state.commit_count == mark.0)
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         state.waiting -= 1;
     }

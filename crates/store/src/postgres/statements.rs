@@ -434,6 +434,34 @@ statements! {
             SELECT CASE WHEN $1::bigint IN (0, system) THEN xid_base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint \
                    ELSE 9223372036854775807 END FROM schema_version), false)";
 
+    /// Appends bodies $5 as entries of plan $1 and epoch $3, numbered from $4, if the plan exists
+    /// and the store has schema $2. Returns the schema version and the number of plans found.
+    APPEND_TRANSCRIPT = "\
+        WITH target AS ( \
+            SELECT plan_id FROM plans WHERE plan_id = $1 AND EXISTS (SELECT FROM schema_version WHERE version = $2)), \
+        added AS ( \
+            INSERT INTO transcript_entries (plan_id, epoch, sequence, body) \
+            SELECT plan_id, $3, $4::bigint + number - 1, body \
+            FROM target, unnest($5::text[]) WITH ORDINALITY AS entries (body, number) \
+            ON CONFLICT (plan_id, epoch, sequence) DO NOTHING) \
+        SELECT version, (SELECT count(*) FROM target) FROM schema_version";
+
+    TRANSCRIPT_ENTRIES = "\
+        SELECT epoch, sequence, body FROM transcript_entries \
+        WHERE plan_id = $1 AND (epoch, sequence) > ($2, $3) ORDER BY epoch, sequence LIMIT $4";
+
+    TRANSCRIPT_END = "\
+        SELECT epoch, sequence FROM transcript_entries WHERE plan_id = $1 \
+        ORDER BY epoch DESC, sequence DESC LIMIT 1";
+
+    /// Deletes the entries of plan $1 if the store has schema $2. Returns the schema version and
+    /// the number of entries.
+    DELETE_TRANSCRIPT = "\
+        WITH deleted AS ( \
+            DELETE FROM transcript_entries \
+            WHERE plan_id = $1 AND EXISTS (SELECT FROM schema_version WHERE version = $2) RETURNING 1) \
+        SELECT version, (SELECT count(*) FROM deleted) FROM schema_version";
+
     /// Rebases transaction ids after the store moved to this server.
     ADOPT_SERVER = "\
         UPDATE schema_version \
@@ -478,6 +506,8 @@ statements! {
             SELECT 'terms', plan_id FROM plan_terms WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_terms.plan_id) \
             UNION ALL \
             SELECT 'use', plan_id FROM plan_projects WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_projects.plan_id) \
+            UNION ALL \
+            SELECT DISTINCT 'transcript', plan_id FROM transcript_entries WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = transcript_entries.plan_id) \
             UNION ALL \
             SELECT 'reservation', plan_id FROM reservations WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = reservations.plan_id) \
             UNION ALL \

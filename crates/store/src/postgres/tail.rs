@@ -24,7 +24,7 @@ use super::PostgresStore;
 use super::pipeline::values;
 use super::rows::{RowColumns, decode_cursor, decode_event_row, to_sql_integer};
 use super::statements::{EVENTS, EVENTS_HELD_BACK, LATEST_EVENT, PLAN_EVENTS};
-use crate::{Cursor, EventLog, EventPage, StoreError, StoredEvent};
+use crate::{CommitMark, Cursor, EventLog, EventPage, StoreError, StoredEvent};
 
 impl EventLog for PostgresStore {
     fn read_plan_events(
@@ -105,10 +105,21 @@ impl EventLog for PostgresStore {
         }
     }
 
-    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
+    fn mark_commits(&self) -> Result<CommitMark, StoreError> {
+        // Not only in the wait: commits made before the listener listens are not notified.
         self.listener.start_listening();
-        self.shared.commit_signal.wait_for_commit(timeout);
+        Ok(self.shared.commit_signal.mark_commits())
+    }
+
+    fn wait_for_commit_after(&self, mark: CommitMark, timeout: Duration) -> Result<(), StoreError> {
+        self.shared
+            .commit_signal
+            .wait_for_commit_after(mark, timeout);
         Ok(())
+    }
+
+    fn wake_waiters(&self) {
+        self.shared.commit_signal.signal_commit();
     }
 }
 

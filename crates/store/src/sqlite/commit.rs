@@ -218,7 +218,7 @@ impl SqliteStore {
 
     /// Begins a write transaction and checks the schema: another process may have migrated the file
     /// since it was opened.
-    fn begin_transaction(&self, connection: &Connection) -> Result<(), SqliteError> {
+    pub(super) fn begin_transaction(&self, connection: &Connection) -> Result<(), SqliteError> {
         run_statement(connection, sql::BEGIN_WRITE)?;
         let checked = migrate::query_number(connection, sql::SCHEMA_VERSION).and_then(|found| {
             migrate::require_supported_schema(found, self.supported_schema_version())
@@ -308,7 +308,7 @@ impl SqliteStore {
             });
         }
         if written {
-            self.commit_counter.record_commit();
+            self.commit_watch.record_commit();
         }
     }
 

@@ -121,6 +121,14 @@ impl ReaderPool {
         }
     }
 
+    /// Opens a reader of the file now at the path, apart from the pool; `None` if there is no file.
+    pub(super) fn open_current(file: &DatabaseFile) -> Result<Option<ReadConnection>, SqliteError> {
+        match file.find_identity()? {
+            Some(identity) => Self::open_reader(file, identity),
+            None => Ok(None),
+        }
+    }
+
     fn open_reader(
         file: &DatabaseFile,
         identity: FileIdentity,
@@ -137,10 +145,7 @@ impl ReaderPool {
         connection.pragma_update(None, "query_only", true)?;
         // The file was replaced while it was opened, so open the new one.
         if file.find_identity()? != Some(identity) {
-            return match file.find_identity()? {
-                Some(identity) => Self::open_reader(file, identity),
-                None => Ok(None),
-            };
+            return Self::open_current(file);
         }
         Ok(Some(ReadConnection {
             connection,

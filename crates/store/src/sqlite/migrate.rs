@@ -66,6 +66,12 @@ pub(super) const MIGRATIONS: &[SchemaMigration] = &[
         sql: include_str!("migrations/0005_plan_terms.sql"),
         convert: Some(split_plans),
     },
+    SchemaMigration {
+        number: 6,
+        title: "transcripts",
+        sql: include_str!("migrations/0006_transcripts.sql"),
+        convert: None,
+    },
 ];
 
 /// Returns the schema version after the last of these migrations.
@@ -178,6 +184,7 @@ mod tests {
             "ledger",
             "evidence by subject",
             "plan terms",
+            "transcripts",
         ];
         assert!(titles.eq(expected));
     }

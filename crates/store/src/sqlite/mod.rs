@@ -10,6 +10,7 @@
 //! Only open connections are kept between calls. A replaced file is detected at the next call.
 
 mod commit;
+mod commit_watch;
 mod connection;
 mod copy;
 mod create;
@@ -25,21 +26,21 @@ mod statements;
 mod tail;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
+mod transcript;
 mod write_queue;
 mod writer;
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::fault::StoreFaults;
 use crate::sync::Mutex;
 use crate::{Clock, Submission};
 use commit::SubmissionAnswer;
+use commit_watch::CommitWatch;
 use connection::ReaderPool;
 use database_file::DatabaseFile;
 use group::CommitGroup;
 use migrate::SchemaMigration;
-use tail::CommitCounter;
 use writer::SqliteWriter;
 
 /// A store in one SQLite file.
@@ -50,8 +51,7 @@ pub struct SqliteStore {
     group: CommitGroup<Submission, SubmissionAnswer>,
     writer: Mutex<SqliteWriter>,
     readers: ReaderPool,
-    commit_counter: CommitCounter,
-    poll_interval: Duration,
+    commit_watch: CommitWatch,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -72,8 +72,7 @@ impl SqliteStore {
             group: CommitGroup::default(),
             writer: Mutex::default(),
             readers: ReaderPool::default(),
-            commit_counter: CommitCounter::default(),
-            poll_interval: tail::COMMIT_POLL_INTERVAL,
+            commit_watch: CommitWatch::default(),
         }
     }
 

@@ -610,6 +610,6 @@ pub(super) fn decode_digest(value: ValueRef<'_>) -> Result<Digest, SqliteError> 
         .ok_or_else(|| SqliteError::Corrupt("a hash is not 32 bytes long".to_owned()))
 }
 
-fn encode_json(value: &impl serde::Serialize) -> String {
+pub(super) fn encode_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("BUG: what is stored always encodes")
 }

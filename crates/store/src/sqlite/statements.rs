@@ -199,6 +199,21 @@ statements! {
          ORDER BY position LIMIT ?2";
     LATEST_POSITION = "SELECT coalesce(max(position), 0) FROM events";
 
+    // Transcripts.
+    INSERT_TRANSCRIPT_ENTRY =
+        "INSERT INTO transcript_entries (plan_id, epoch, sequence, body) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (plan_id, epoch, sequence) DO NOTHING";
+    TRANSCRIPT_ENTRIES =
+        "SELECT epoch, sequence, body FROM transcript_entries
+         WHERE plan_id = ?1 AND (epoch, sequence) > (?2, ?3) ORDER BY epoch, sequence LIMIT ?4";
+    TRANSCRIPT_END =
+        "SELECT epoch, sequence FROM transcript_entries
+         WHERE plan_id = ?1 ORDER BY epoch DESC, sequence DESC LIMIT 1";
+    DELETE_TRANSCRIPT_ENTRIES =
+        "DELETE FROM transcript_entries WHERE plan_id = ?1 AND (epoch, sequence) IN
+            (SELECT epoch, sequence FROM transcript_entries WHERE plan_id = ?1
+             ORDER BY epoch, sequence LIMIT ?2)";
+
     // Maintenance.
     TRUNCATE_WAL = "PRAGMA wal_checkpoint(TRUNCATE)";
     INTEGRITY_CHECK = "PRAGMA integrity_check(100)";

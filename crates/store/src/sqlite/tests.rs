@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use plan::facts::ReceiptOutcome;
 use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleScope};
@@ -426,6 +427,41 @@ fn writing_is_durable_and_checked_and_reading_cannot_write() {
         .connection
         .execute("DELETE FROM rules", [])
         .unwrap_err();
+}
+
+/// An append of a transcript does not sync. The commits after it must.
+#[test]
+fn appending_a_transcript_keeps_later_commits_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let store = open_store(&path, MIGRATIONS);
+    add_rule(&store, 1).unwrap();
+    let synchronous = |store: &SqliteStore| -> i64 {
+        let mut turn = store.take_write_turn();
+        let writer = turn.connection(store).unwrap();
+        writer
+            .pragma_query_value(None, "synchronous", |row| row.get(0))
+            .unwrap()
+    };
+    let inside = store.write_unsynced(|connection| {
+        let level = connection.pragma_query_value(None, "synchronous", |row| row.get(0));
+        Ok::<i64, _>(level?)
+    });
+    assert_eq!(inside.unwrap(), 1, "NORMAL");
+    assert_eq!(synchronous(&store), 2, "FULL");
+    // A write that fails, and one whose COMMIT fails and leaves the transaction open.
+    let failed: Result<(), _> = store.write_unsynced(|_| Err(error::SqliteError::Full));
+    failed.unwrap_err();
+    assert_eq!(synchronous(&store), 2, "FULL");
+    let left_open = store.write_unsynced(|connection| {
+        Ok(connection.execute_batch(
+            "PRAGMA defer_foreign_keys = 1; INSERT INTO leases VALUES ('nobody', 'ada', 1, 1)",
+        )?)
+    });
+    left_open.unwrap_err();
+    assert_eq!(synchronous(&store), 2, "FULL");
+    add_rule(&store, 2).unwrap();
+    assert_eq!(count_rules(&store), 2);
 }
 
 /// SQLite plans a join with a nullable side by its parameter values unless QPSG is on. Without it,

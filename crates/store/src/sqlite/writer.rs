@@ -84,6 +84,30 @@ impl WriteTurn<'_> {
         self.open_database(store).map(|open| &open.connection)
     }
 
+    /// Runs a function on a connection whose commits do not sync the file.
+    pub(super) fn with_unsynced_connection<T>(
+        &mut self,
+        store: &SqliteStore,
+        run: impl FnOnce(&Connection) -> Result<T, SqliteError>,
+    ) -> Result<T, SqliteError> {
+        self.open_database(store)?;
+        // Taken out, so that the connection is closed if syncing cannot be restored.
+        let open = self.writer.database.take();
+        let open = open.expect("BUG: it was just opened");
+        let connection = &open.connection;
+        // Not as cached statements: SQLite applies this setting while it prepares it.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        let outcome = run(connection);
+        // Fails if a transaction is still open.
+        if connection
+            .pragma_update(None, "synchronous", "FULL")
+            .is_ok()
+        {
+            self.writer.database = Some(open);
+        }
+        outcome
+    }
+
     /// Opens and migrates the file. Returns the schema version before.
     pub(super) fn migrate_schema(&mut self, store: &SqliteStore) -> Result<u32, SqliteError> {
         if let Err(error) = &self.turn {

@@ -12,6 +12,9 @@ use store::sqlite::{SqliteOptions, SqliteStore};
 use store::{CommitError, CommitOutcome, MemoryStore, Store, Submission};
 use testkit::{FaultSwitch, PostgresDatabase, SqliteFile, TestClient, TestClock, TestIds};
 
+/// The schema version that this program reads and writes.
+pub const SUPPORTED_SCHEMA_VERSION: u32 = 6;
+
 /// A new store with the clock, faults and ids that a test controls.
 pub struct StoreFixture {
     backend: FixtureBackend,

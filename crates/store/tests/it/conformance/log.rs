@@ -34,6 +34,7 @@ super::on_every_store! {
     a_stored_cursor_continues_where_it_was,
     the_latest_cursor_is_after_every_event,
     a_wait_ends_when_another_handle_commits,
+    a_commit_after_the_mark_ends_the_wait,
     a_wait_without_commits_times_out,
 }
 
@@ -342,6 +343,45 @@ fn a_wait_ends_when_another_handle_commits(fixture: &StoreFixture) {
         let waited = waiting.join().unwrap();
         assert!(waited < TOO_LONG / 3, "woken after {waited:?}");
     });
+}
+
+/// Guards against a commit that falls between a read and the wait after it.
+fn a_commit_after_the_mark_ends_the_wait(fixture: &StoreFixture) {
+    let (client, other) = (fixture.client(), fixture.client());
+    client.create_queued_plan("begin the log");
+    // The first wait may start a listener.
+    wait_until_listening(client.store());
+    for writer in [&client, &other] {
+        let mark = client.store().mark_commits().unwrap();
+        writer.create_queued_plan("come in between");
+        let started = Instant::now();
+        client
+            .store()
+            .wait_for_commit_after(mark, TOO_LONG)
+            .unwrap();
+        assert!(started.elapsed() < TOO_LONG / 3);
+    }
+    let mark = client.store().mark_commits().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            client
+                .store()
+                .wait_for_commit_after(mark, TOO_LONG)
+                .unwrap();
+        });
+        let started = Instant::now();
+        client.store().wake_waiters();
+        waiting.join().unwrap();
+        assert!(started.elapsed() < TOO_LONG / 3);
+    });
+}
+
+/// A listener signals once when it begins. Other stores have none.
+fn wait_until_listening(store: &dyn Store) {
+    let mark = store.mark_commits().unwrap();
+    if store.read_info().unwrap().kind == "postgres" {
+        store.wait_for_commit_after(mark, TOO_LONG).unwrap();
+    }
 }
 
 fn a_wait_without_commits_times_out(fixture: &StoreFixture) {

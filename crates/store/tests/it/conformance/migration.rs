@@ -1,18 +1,21 @@
-//! A store of schema 4, which kept each plan as one value, migrates to separate terms. No event
-//! changes.
+//! A store of schema 4, which kept each plan as one value, migrates to separate terms; one of
+//! schema 5 gains transcripts. No event changes.
 
 use plan::command::CancelPlan;
+use plan::transcript::{TranscriptContent, TranscriptEntry};
 use plan::{Command, PlanId};
 use serde_json::{Value, json};
+use store::StoreError;
 use store::verify::verify_store;
 use testkit::StoreDump;
 use testkit::client::LONG_LEASE;
 use testkit::dump::read_all_events;
 
-use crate::store_fixture::StoreFixture;
+use crate::store_fixture::{SUPPORTED_SCHEMA_VERSION, StoreFixture};
 
 super::on_every_database! {
     plans_of_schema_4_are_split,
+    a_store_of_schema_5_gains_transcripts,
     an_unreadable_plan_does_not_stop_the_migration,
     missing_terms_are_reported,
 }
@@ -28,7 +31,10 @@ fn plans_of_schema_4_are_split(fixture: &StoreFixture) {
     drop(client);
     return_to_schema_4(fixture, &ids);
     let store = fixture.open();
-    assert_eq!(store.migrate_schema().unwrap(), (4, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (4, SUPPORTED_SCHEMA_VERSION)
+    );
     StoreDump::read_store(&*store).assert_same(&before, "after the migration");
     assert_eq!(ids.map(|id| read_all_events(&*store, id)), logs);
     let report = verify_store(&*store).unwrap();
@@ -39,6 +45,41 @@ fn plans_of_schema_4_are_split(fixture: &StoreFixture) {
     let reason = None;
     let client = fixture.client();
     client.must_submit(executing, Command::from(CancelPlan { reason }));
+    assert_eq!(
+        verify_store(&*store).unwrap().problems,
+        Vec::<String>::new()
+    );
+}
+
+fn a_store_of_schema_5_gains_transcripts(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let (executing, epoch) = client.create_executing_plan("work", LONG_LEASE);
+    client.create_landed_plan("land");
+    let before = StoreDump::read_store(client.store());
+    drop(client);
+    fixture.sql("DROP TABLE transcript_entries");
+    set_schema_version(fixture, 5);
+    let store = fixture.open();
+    let refused = store.read_transcript(executing, None, 10);
+    assert!(
+        matches!(refused, Err(StoreError::OlderSchema { found: 5, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (5, SUPPORTED_SCHEMA_VERSION)
+    );
+    StoreDump::read_store(&*store).assert_same(&before, "after the migration");
+    let entry = TranscriptEntry {
+        elapsed_ms: 0,
+        content: TranscriptContent::Text {
+            text: "done".to_owned(),
+        },
+    };
+    store
+        .append_transcript(executing, epoch, 1, &[entry])
+        .unwrap();
+    assert_eq!(store.read_transcript(executing, None, 10).unwrap().len(), 1);
     assert_eq!(
         verify_store(&*store).unwrap().problems,
         Vec::<String>::new()
@@ -92,9 +133,14 @@ fn return_to_schema_4(fixture: &StoreFixture, plans: &[PlanId]) {
             "UPDATE plans SET body = '{whole}' WHERE plan_id = '{plan_id}'"
         ));
     }
+    fixture.sql("DROP TABLE transcript_entries");
     fixture.sql("DROP TABLE plan_terms");
-    fixture.sql(match fixture.open().read_info().unwrap().kind {
-        "sqlite" => "PRAGMA user_version = 4",
-        _ => "UPDATE schema_version SET version = 4",
+    set_schema_version(fixture, 4);
+}
+
+fn set_schema_version(fixture: &StoreFixture, version: u32) {
+    fixture.sql(&match fixture.open().read_info().unwrap().kind {
+        "sqlite" => format!("PRAGMA user_version = {version}"),
+        _ => format!("UPDATE schema_version SET version = {version}"),
     });
 }

@@ -14,6 +14,7 @@ mod projects;
 mod rules;
 mod sequences;
 mod tampering;
+mod transcripts;
 mod transitions;
 mod values;
 

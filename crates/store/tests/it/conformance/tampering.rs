@@ -84,6 +84,19 @@ fn a_plan_with_wrong_project_rows_is_reported(fixture: &StoreFixture) {
     }
 }
 
+/// SQLite checks its foreign key instead.
+#[test]
+fn a_transcript_without_a_plan_is_reported_in_postgres() {
+    let fixture = StoreFixture::postgres();
+    fixture.client().create_queued_plan("exist");
+    assert_eq!(problems(&fixture), Vec::<String>::new());
+    fixture.sql("INSERT INTO transcript_entries VALUES ('nobody', 1, 1, '{}')");
+    assert_eq!(
+        problems(&fixture),
+        ["transcript of nobody has no parent row"]
+    );
+}
+
 fn assert_found(fixture: &StoreFixture, tampered: PlanId, other: PlanId, what: &str) {
     let problems = problems(fixture);
     let named = |plan: PlanId| {

@@ -14,6 +14,7 @@ use store::{
 use crate::postgres::database::{ScratchDatabase, server};
 use crate::postgres::decisions::{append, append_once, create, plan_id};
 use crate::postgres::proxy::{CommitCut, CommitProxy};
+use crate::store_fixture::SUPPORTED_SCHEMA_VERSION;
 
 struct ProxiedStore {
     proxy: CommitProxy,
@@ -202,7 +203,10 @@ fn dead_pooled_connections_do_not_prevent_a_migration() {
         }
     });
     terminate(&database);
-    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (SUPPORTED_SCHEMA_VERSION, SUPPORTED_SCHEMA_VERSION)
+    );
 }
 
 /// Guards the classification of connection losses during a commit (`evaluate_exchange`): every

@@ -12,6 +12,9 @@ use store::{
 
 use crate::postgres::database::{LoginRole, ScratchDatabase};
 use crate::postgres::decisions::{append, create, plan_id};
+use crate::store_fixture::SUPPORTED_SCHEMA_VERSION;
+
+const NEWER_SCHEMA_VERSION: u32 = SUPPORTED_SCHEMA_VERSION + 1;
 
 /// Guards that reads never write: everything is empty and stays absent.
 #[test]
@@ -54,7 +57,7 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
             info.schema_version,
             info.supported_schema_version
         ),
-        ("postgres", None, 5)
+        ("postgres", None, SUPPORTED_SCHEMA_VERSION)
     );
     let schemas = database
         .sql()
@@ -68,9 +71,15 @@ fn an_absent_store_reads_as_empty_and_stays_absent() {
 fn every_statement_can_be_prepared() {
     let database = ScratchDatabase::new();
     let store = database.store();
-    assert_eq!(store.migrate_schema().unwrap(), (0, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (0, SUPPORTED_SCHEMA_VERSION)
+    );
     assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
-    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (SUPPORTED_SCHEMA_VERSION, SUPPORTED_SCHEMA_VERSION)
+    );
     // `check_integrity` would report a mismatch.
     database
         .sql()
@@ -106,7 +115,10 @@ fn ten_stores_set_up_an_empty_database_at_once() {
             .len(),
         10
     );
-    assert_eq!(store.read_info().unwrap().schema_version, Some(5));
+    assert_eq!(
+        store.read_info().unwrap().schema_version,
+        Some(SUPPORTED_SCHEMA_VERSION)
+    );
 }
 
 /// Guards the direct catalog query. A session that saw the empty database before it waited for the
@@ -175,7 +187,7 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
             read,
             Err(StoreError::OlderSchema {
                 found: 0,
-                known: 5,
+                known: SUPPORTED_SCHEMA_VERSION,
                 ..
             })
         ),
@@ -185,14 +197,17 @@ fn an_older_schema_is_refused_until_it_is_migrated() {
     let older = CommitError::Failed(StoreError::OlderSchema {
         place: String::new(),
         found: 0,
-        known: 5,
+        known: SUPPORTED_SCHEMA_VERSION,
     });
     assert_eq!(
         std::mem::discriminant(&written.unwrap_err()),
         std::mem::discriminant(&older)
     );
     assert_eq!(store.read_info().unwrap().schema_version, Some(0));
-    assert_eq!(store.migrate_schema().unwrap(), (0, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (0, SUPPORTED_SCHEMA_VERSION)
+    );
     store.commit(create(plan)).unwrap();
     assert!(store.read_plan(plan).unwrap().is_some());
 }
@@ -205,13 +220,15 @@ fn a_newer_schema_stops_a_running_store() {
     let plan = plan_id();
     store.commit(create(plan)).unwrap();
     let mut sql = database.sql();
-    sql.run("UPDATE schema_version SET version = 6");
+    sql.run(&format!(
+        "UPDATE schema_version SET version = {NEWER_SCHEMA_VERSION}"
+    ));
     let newer = |error: &StoreError| {
         matches!(
             error,
             StoreError::NewerSchema {
-                found: 6,
-                known: 5,
+                found: NEWER_SCHEMA_VERSION,
+                known: SUPPORTED_SCHEMA_VERSION,
                 ..
             }
         )
@@ -221,7 +238,10 @@ fn a_newer_schema_stops_a_running_store() {
     assert!(matches!(store.read_snapshot(plan), Err(error) if newer(&error)));
     assert!(matches!(store.read_events(&Cursor::START, 10), Err(error) if newer(&error)));
     assert!(matches!(store.migrate_schema(), Err(error) if newer(&error)));
-    assert_eq!(store.read_info().unwrap().schema_version, Some(6));
+    assert_eq!(
+        store.read_info().unwrap().schema_version,
+        Some(NEWER_SCHEMA_VERSION)
+    );
     assert_eq!(sql.value("SELECT count(*) FROM events"), "1");
 }
 
@@ -239,13 +259,16 @@ fn migrating_the_first_schema_keeps_data_and_adds_projects() {
     let mut sql = database.sql();
     sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
     sql.run(EVIDENCE_BEFORE);
-    sql.run("DROP TABLE plan_terms; DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
+    sql.run("DROP TABLE transcript_entries; DROP TABLE plan_terms; DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
     let store = database.store();
     assert!(matches!(
         store.read_project(&name),
         Err(StoreError::OlderSchema { found: 1, .. })
     ));
-    assert_eq!(store.migrate_schema().unwrap(), (1, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (1, SUPPORTED_SCHEMA_VERSION)
+    );
     assert_eq!(store.read_project(&name).unwrap(), None);
     assert_eq!(store.check_integrity().unwrap(), Vec::<String>::new());
     assert_eq!(sql.value("SELECT name FROM actions"), "local/kept");
@@ -263,8 +286,11 @@ fn evidence_is_migrated_to_subjects() {
     sql.run(&format!(
         "INSERT INTO evidence VALUES ('{plan}', 1, 'global', 'a', 1, '{{\"subject\":\"ab\"}}')"
     ));
-    sql.run("DROP TABLE plan_terms; UPDATE schema_version SET version = 3");
-    assert_eq!(database.store().migrate_schema().unwrap(), (3, 5));
+    sql.run("DROP TABLE transcript_entries; DROP TABLE plan_terms; UPDATE schema_version SET version = 3");
+    assert_eq!(
+        database.store().migrate_schema().unwrap(),
+        (3, SUPPORTED_SCHEMA_VERSION)
+    );
     assert_eq!(sql.value("SELECT subject FROM evidence"), "ab");
 }
 

@@ -13,6 +13,7 @@ use planwright_store::{
 
 use crate::sqlite::child::ChildProcess;
 use crate::sqlite::support::{DatabaseDir, create, plan_id, toggle, verify_counts, version};
+use crate::store_fixture::SUPPORTED_SCHEMA_VERSION;
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -82,17 +83,30 @@ fn the_first_write_creates_directory_and_file_for_the_owner_only() {
             info.schema_version,
             info.supported_schema_version
         ),
-        ("sqlite", Some(5), 5)
+        (
+            "sqlite",
+            Some(SUPPORTED_SCHEMA_VERSION),
+            SUPPORTED_SCHEMA_VERSION
+        )
     );
     assert_eq!(info.place, path.display().to_string());
-    assert_eq!(store.migrate_schema().unwrap(), (5, 5));
+    assert_eq!(
+        store.migrate_schema().unwrap(),
+        (SUPPORTED_SCHEMA_VERSION, SUPPORTED_SCHEMA_VERSION)
+    );
 }
 
 #[test]
 fn migrating_an_absent_store_creates_it() {
     let dir = DatabaseDir::new();
-    assert_eq!(dir.store().migrate_schema().unwrap(), (0, 5));
-    assert_eq!(dir.store().read_info().unwrap().schema_version, Some(5));
+    assert_eq!(
+        dir.store().migrate_schema().unwrap(),
+        (0, SUPPORTED_SCHEMA_VERSION)
+    );
+    assert_eq!(
+        dir.store().read_info().unwrap().schema_version,
+        Some(SUPPORTED_SCHEMA_VERSION)
+    );
 }
 
 #[test]
@@ -182,7 +196,7 @@ fn a_newer_schema_is_refused() {
                     error,
                     StoreError::NewerSchema {
                         found: 9,
-                        known: 5,
+                        known: SUPPORTED_SCHEMA_VERSION,
                         ..
                     }
                 ),

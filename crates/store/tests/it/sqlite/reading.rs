@@ -316,6 +316,7 @@ fn lease_verdict_and_evidence(plan: PlanId) -> Vec<RowWrite> {
                 evidence: evidence.to_owned(),
                 waivable: true,
                 waits: None,
+                broken: false,
             }],
             at: NOW,
         })
