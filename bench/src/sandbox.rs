@@ -216,7 +216,8 @@ impl SandboxBench {
     fn land_result(&self, key: &SandboxKey<'_>, result: &SandboxResult) {
         let message = LandingMessage {
             plan_id: key.plan_id,
-            goal: "Measure".to_owned(),
+            text: "Measure".to_owned(),
+            agent: None,
             chain_head: Digest::hash_bytes(b"chain"),
             unix_seconds: 1_700_000_000,
             allow_empty: false,

@@ -124,7 +124,10 @@ impl ChangeCapture<'_> {
         let ((tree, ignored), before) = (added?, before?);
         let (changes, checkpoint) = run_both(
             || self.list_capturable_changes(key, &sandbox, base, &tree),
-            || vault.create_checkpoint(key.plan_id, epoch, base, &tree),
+            || {
+                vault.keep_result(&tree)?;
+                vault.create_checkpoint(key.plan_id, epoch, base, &tree)
+            },
         );
         let (changes, checkpoint) = (changes?, checkpoint?);
         self.record_left_out_files(&sandbox, &ignored)?;

@@ -43,26 +43,27 @@ pub(crate) fn remove_untracked_files(vault: &Vault, sandbox: &Sandbox) -> Result
     git.run(&["clean", "-ffdq", "--exclude=/.git"]).map(drop)
 }
 
-/// Restores paths to their content in the sandbox's base.
+/// Sets paths to their content in a commit or tree.
 pub(crate) fn restore_paths(
     vault: &Vault,
     sandbox: &Sandbox,
+    source: &ObjectId,
     paths: &[TreePath],
 ) -> Result<(), SandboxError> {
     let git = git_on_sandbox(vault, sandbox).with_variable("GIT_LITERAL_PATHSPECS", "1");
     for path in paths {
         let file_path = files::join_tree_path(&sandbox.path, path);
-        let name = [sandbox.base.as_str().as_bytes(), b":", path.as_bytes()].concat();
+        let name = [source.as_str().as_bytes(), b":", path.as_bytes()].concat();
         let object = std::ffi::OsString::from(as_os_str(&name));
-        let is_in_base = git
+        let is_in_source = git
             .try_run(&[as_os_str(b"cat-file"), as_os_str(b"-e"), object.as_os_str()])?
             .exit_code
             == 0;
-        if is_in_base {
-            let base = std::ffi::OsStr::new(sandbox.base.as_str());
+        if is_in_source {
+            let source = std::ffi::OsStr::new(source.as_str());
             let arguments = [
                 as_os_str(b"checkout"),
-                base,
+                source,
                 as_os_str(b"--"),
                 as_os_str(path.as_bytes()),
             ];

@@ -20,7 +20,7 @@ pub(crate) struct PathDifference {
 
 /// The file or link at a path of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TreeEntry {
+pub struct TreeEntry {
     /// In octal.
     pub mode: String,
     pub id: ObjectId,

@@ -87,8 +87,11 @@ pub enum SandboxError {
         paths: Vec<TreePath>,
         why: &'static str,
     },
-    #[error("no change matches `{pathspec}`")]
+    #[error("no changed path matches `{pathspec}`")]
     NoPathMatches { pathspec: String },
+    /// The result has no such hunk, for example because it is from an earlier result.
+    #[error("the result has no hunk {}", hunk.short())]
+    HunkUnknown { hunk: plan::HunkId },
     /// A path that leaves the tree.
     #[error(transparent)]
     InvalidTreePath(#[from] InvalidTreePath),

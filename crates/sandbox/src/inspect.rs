@@ -173,6 +173,24 @@ impl Sandboxes {
         Err(std::io::Error::other("the editor exited with an error")).while_being("edited", file)
     }
 
+    /// Runs a command in a directory, at the person's wish and with their rights. Its output goes to standard error.
+    /// Returns the exit code; `None` if a signal ended it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "all child processes belong to this crate"
+    )]
+    pub fn run_in_directory(
+        &self,
+        directory: &Path,
+        command_text: &str,
+    ) -> Result<Option<i32>, SandboxError> {
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", command_text]).current_dir(directory);
+        command.stdout(std::io::stderr());
+        let ended = command.status().while_being("entered", directory)?;
+        Ok(ended.code())
+    }
+
     /// The tree before a landed commit and the number of paths the commit changed, for undoing it.
     pub fn read_state_before_landing(
         &self,

@@ -26,6 +26,7 @@ mod error;
 mod file_modes;
 mod files;
 mod git;
+mod hunks;
 mod ignored;
 mod inspect;
 mod location;
@@ -50,11 +51,14 @@ pub use archive::ArchivedFiles;
 pub use capture::{CapturedChange, ChangeCapture, SandboxCapture};
 pub use check_dir::{CheckDir, PathDiffStat, RuleCheckDirs};
 pub use cleanup::{PlanSandboxDir, RescueRef, SandboxRescue};
-pub use compare::{DiffFormat, PathLineCount, TreeDiff};
+pub use compare::{DiffFormat, PathLineCount, TreeDiff, TreeEntry};
 pub use copy_ignored::{IgnoredCopyLimits, IgnoredCopySummary};
 pub use error::{LocationProblem, SandboxError};
 pub use files::free_bytes;
 pub use git::{GIT_TIMEOUT, GitEnv, git_version, minimum_git_version};
+pub use hunks::{
+    ContentKind, FileChange, FileVersions, Hunk, HunkPart, LineRegion, MAX_TEXT_BYTES, PickedResult,
+};
 pub use ignored::{IgnoredFiles, IgnoredPath, SandboxCondition};
 pub use land::Landings;
 pub use location::{

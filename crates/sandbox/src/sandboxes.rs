@@ -28,6 +28,7 @@ use plan::changeset::TreePath;
 use plan::{Epoch, PlanId};
 use serde::{Deserialize, Serialize};
 
+use crate::compare;
 use crate::error::FileErrorContext;
 use crate::git::GitEnv;
 use crate::inspect::check_objects_present;
@@ -547,8 +548,39 @@ impl Sandboxes {
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
         let entered = self.occupy_sandbox(key, epoch)?;
-        checkout::restore_paths(&self.open_vault(key)?, &entered.sandbox, paths)?;
-        self.capture().restore_file_modes(key, &entered.sandbox)
+        let (vault, sandbox) = (self.open_vault(key)?, &entered.sandbox);
+        checkout::restore_paths(&vault, sandbox, &sandbox.base, paths)?;
+        self.capture().restore_file_modes(key, sandbox)
+    }
+
+    /// Takes out of a holder's sandbox what a person did not pick of its last captured result. The
+    /// sandbox has that result; the paths in which the picked tree differs are set to it. A sandbox
+    /// that another commit was merged into since is left as it is: it was done before.
+    pub fn take_out_unpicked(
+        &self,
+        key: &SandboxKey<'_>,
+        epoch: Epoch,
+        picked: &ObjectId,
+    ) -> Result<(), SandboxError> {
+        let entered = self.occupy_sandbox(key, epoch)?;
+        let (vault, sandbox) = (self.open_vault(key)?, &entered.sandbox);
+        let Some((base, captured)) = vault.last_checkpoint()? else {
+            return Ok(());
+        };
+        if base != sandbox.base {
+            return Ok(());
+        }
+        let unpicked = compare::list_differences(&vault.git(), captured.as_str(), picked.as_str())?;
+        // Removals come first, because a file may make room for a directory.
+        let (removed, written): (Vec<_>, Vec<_>) =
+            unpicked.into_iter().partition(|one| one.after.is_none());
+        let paths: Vec<TreePath> = removed
+            .into_iter()
+            .chain(written)
+            .map(|one| one.path)
+            .collect();
+        checkout::restore_paths(&vault, sandbox, picked, &paths)?;
+        self.capture().restore_file_modes(key, sandbox)
     }
 
     /// Merges the target's current commit into a sandbox, with conflict markers, and makes it the

@@ -13,7 +13,7 @@ macro_rules! steps {
         pub enum SandboxStep { $($(#[$doc])* $name,)* }
 
         impl SandboxStep {
-            /// Every step, in the order in which a plan passes them.
+            /// Every step, in the order in which a landing plan passes them; those of a pick are last.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The name that tests use.
@@ -68,6 +68,10 @@ steps! {
     Rescued = "rescued",
     /// The sandbox is moved aside, to be removed.
     SandboxSetAside = "sandbox-set-aside",
+    /// The picked tree is written; no ref points to it.
+    PickWritten = "pick-written",
+    /// A ref in the vault keeps the picked tree.
+    PickKept = "pick-kept",
 }
 
 /// Decides what happens at each step. A fault that kills the process does not return.

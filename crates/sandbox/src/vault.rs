@@ -200,6 +200,11 @@ impl Vault {
             .map(drop)
     }
 
+    /// Keeps the tree of a result while the vault exists, also when a later result replaces it.
+    pub fn keep_result(&self, tree: &ObjectId) -> Result<(), SandboxError> {
+        self.keep_object(&format!("result/{tree}"), tree)
+    }
+
     /// The tree of a commit; an error if its objects cannot be found.
     pub fn read_tree_of(&self, commit: &ObjectId) -> Result<ObjectId, SandboxError> {
         resolve_tree(&self.git(), &self.path, commit)

@@ -6,8 +6,10 @@ use plan::{Digest, PlanId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LandingMessage {
     pub plan_id: PlanId,
-    /// The first line, shortened, becomes the subject.
-    pub goal: String,
+    /// The plan's goal, or what the person wrote instead. The first line, shortened, becomes the subject.
+    pub text: String,
+    /// The agent that did the work, for a trailer.
+    pub agent: Option<String>,
     /// The head of the plan's event chain before the landing.
     pub chain_head: Digest,
     /// Author and committer date, in seconds since 1970.
@@ -25,8 +27,8 @@ const MAX_BODY_BYTES: usize = 4096;
 impl LandingMessage {
     /// Subject, body and trailers.
     pub(crate) fn to_text(&self) -> String {
-        let goal = self.goal.trim();
-        let (first, more) = goal.split_once('\n').unwrap_or((goal, ""));
+        let content = self.text.trim();
+        let (first, more) = content.split_once('\n').unwrap_or((content, ""));
         let (subject, remainder) = split_subject(first.trim());
         let subject = match subject.as_str() {
             "" => "Land a plan",
@@ -42,6 +44,9 @@ impl LandingMessage {
             "Planwright-Plan: {}\nPlanwright-Chain: {}\n",
             self.plan_id, self.chain_head
         ));
+        if let Some(agent) = &self.agent {
+            text.push_str(&format!("Planwright-Agent: {agent}\n"));
+        }
         text
     }
 }
@@ -82,7 +87,8 @@ mod tests {
     fn format_without_trailers(goal: &str) -> String {
         let message = LandingMessage {
             plan_id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap(),
-            goal: goal.to_owned(),
+            text: goal.to_owned(),
+            agent: None,
             chain_head: Digest::ZERO,
             unix_seconds: 0,
             allow_empty: false,

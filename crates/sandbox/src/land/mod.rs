@@ -42,6 +42,7 @@ use proposal_target::ProposalTarget;
 
 pub(crate) use merge::merge_with_labels;
 pub use message::LandingMessage;
+pub(crate) use partial_result::{match_result_paths, write_tree_with_changes};
 
 /// What a plan made of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]

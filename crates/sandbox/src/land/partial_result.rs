@@ -3,10 +3,12 @@
 //! Everything is computed in the vault, with a separate index. The user's repository gets only the
 //! objects of the rest and a ref that keeps them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan::PlanId;
+use plan::changeset::TreePath;
 
 use crate::compare::{self, PathDifference};
 use crate::inspect::check_objects_present;
@@ -52,19 +54,25 @@ impl Landings<'_> {
 
     /// The changes of a result that are not in the landed commit, as a result based on that commit;
     /// `None` if all of them landed. A base ref for `for_plan`, which continues the work, keeps
-    /// them in the user's repository. If they conflict with other commits, the result keeps its old
+    /// them in the user's repository. `picked` is the tree of the part that was to land, if it was picked
+    /// by hunks: the rest then merges even if a hunk beside it landed. If they conflict with other commits, the result keeps its old
     /// base, so that proposing it reports the conflict.
     pub fn compute_rest(
         &self,
         key: &SandboxKey<'_>,
         for_plan: PlanId,
         whole: &SandboxResult,
+        picked: Option<&ObjectId>,
         landed: &ObjectId,
     ) -> Result<Option<SandboxResult>, SandboxError> {
         let repository = self.sandboxes.open_repository(key.resource)?;
         let vault = self.sandboxes.create_vault(key, &repository)?;
-        let work = vault.create_commit(&whole.tree, Some(&whole.base), "Result")?;
-        let merged = merge::merge_onto_tip(&vault, &whole.base, landed, &work)?;
+        let common = match picked {
+            Some(picked) => vault.create_commit(picked, Some(&whole.base), "Picked part")?,
+            None => whole.base.clone(),
+        };
+        let work = vault.create_commit(&whole.tree, Some(&common), "Result")?;
+        let merged = merge::merge_onto_tip(&vault, &common, landed, &work)?;
         let rest = if !merged.conflicts.is_empty() {
             whole.clone()
         } else if merged.tree == vault.read_tree_of(landed)? {
@@ -115,8 +123,34 @@ fn is_exclusion(pathspec: &str) -> bool {
     }
 }
 
+/// The paths of a result that match these pathspecs. Each must match, unless it excludes paths.
+pub(crate) fn match_result_paths(
+    vault: &Vault,
+    result: &SandboxResult,
+    paths: &[String],
+) -> Result<BTreeSet<TreePath>, SandboxError> {
+    for pathspec in paths.iter().filter(|pathspec| !is_exclusion(pathspec)) {
+        let single = std::slice::from_ref(pathspec);
+        if list_chosen_differences(vault, result, single)?.is_empty() {
+            return Err(SandboxError::NoPathMatches {
+                pathspec: pathspec.clone(),
+            });
+        }
+    }
+    let chosen = list_chosen_differences(vault, result, paths)?;
+    if chosen.is_empty() {
+        return Err(SandboxError::NoPathMatches {
+            pathspec: paths.join(" "),
+        });
+    }
+    Ok(chosen
+        .into_iter()
+        .map(|difference| difference.path)
+        .collect())
+}
+
 /// Applies changes to the tree of a base.
-fn write_tree_with_changes(
+pub(crate) fn write_tree_with_changes(
     vault: &Vault,
     base: &ObjectId,
     changes: &[PathDifference],

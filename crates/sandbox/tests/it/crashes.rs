@@ -1,14 +1,18 @@
 //! The crash matrix: the process is killed, or fails, after every step, and the operation is
 //! repeated.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plan::Epoch;
-use planwright_sandbox::land::{LandAttempt, LandingMethod, LandingProposal, ProposalOutcome};
+use planwright_sandbox::land::{
+    LandAttempt, LandingMethod, LandingProposal, ProposalOutcome, SandboxResult,
+};
 use planwright_sandbox::{
-    ObjectId, SandboxEntryMode, SandboxError, SandboxKey, SandboxStep, StepFaults,
+    ObjectId, PickedResult, ResourceLocation, SandboxEntryMode, SandboxError, SandboxKey,
+    SandboxStep, Sandboxes, StepFaults,
 };
 
 use crate::fixture::{SandboxFixture, make_landing_message, test_plan_id, write_file};
@@ -56,6 +60,8 @@ const STEPS_BEFORE_REF_MOVES: [SandboxStep; 4] = [
     SandboxStep::IndexPlaced,
 ];
 
+const PICK_STEPS: [SandboxStep; 2] = [SandboxStep::PickWritten, SandboxStep::PickKept];
+
 #[test]
 fn every_step_is_in_the_matrix() {
     let covered_elsewhere = [
@@ -68,6 +74,7 @@ fn every_step_is_in_the_matrix() {
         &PROPOSE_STEPS,
         &LAND_STEPS,
         &covered_elsewhere,
+        &PICK_STEPS,
     ]
     .concat();
     assert_eq!(covered, SandboxStep::ALL);
@@ -121,6 +128,66 @@ fn proposing_survives_a_kill_at_any_step() {
         fixture.land_proposal(test_plan_id(1), 3, &proposal);
         assert_landed(&fixture, &proposal, step);
     }
+}
+
+#[test]
+fn picking_survives_a_kill_at_any_step() {
+    for step in PICK_STEPS {
+        let fixture = SandboxFixture::new();
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+        fixture.do_usual_work(&sandbox);
+        let result = fixture.capture_result(test_plan_id(1), 1);
+        let agents_file = sandbox.path.join("src/b.txt");
+        write_file(&agents_file, "being edited\n");
+        let before = fixture.snapshot_files();
+        kill_at(step, "pick", &fixture, None);
+        // A pick writes to the vault alone, so there is nothing to recover.
+        assert_eq!(fixture.snapshot_files(), before, "{step:?}");
+        assert_eq!(
+            std::fs::read(&agents_file).unwrap(),
+            b"being edited\n",
+            "{step:?}"
+        );
+        let picked = pick_first_change(&fixture, &fixture.sandboxes);
+        assert_eq!((picked.changes, picked.reduced.len()), (1, 2), "{step:?}");
+        let vault = vault_path(&fixture);
+        for tree in [&result.tree, &picked.result.tree] {
+            let kept = format!("refs/planwright/kept/result/{tree}");
+            crate::fixture::run_git(&vault, &["rev-parse", "--verify", &kept]);
+        }
+    }
+}
+
+/// Picks the first hunk of the last checkpoint.
+fn pick_first_change(fixture: &SandboxFixture, sandboxes: &Sandboxes) -> PickedResult {
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let result = SandboxResult {
+        base: fixture.tip(),
+        tree: read_checkpoint_tree(fixture),
+    };
+    let diff = sandboxes.diff_trees(&key, &result.base, &result.tree);
+    let changes = diff.unwrap().list_file_changes("shop/code", &[]).unwrap();
+    let first = BTreeSet::from([changes[0].hunks[0].id]);
+    sandboxes
+        .landings()
+        .pick_hunks(&key, &result, &first)
+        .unwrap()
+}
+
+fn read_checkpoint_tree(fixture: &SandboxFixture) -> ObjectId {
+    let name = "refs/planwright/checkpoint^{tree}";
+    crate::fixture::run_git(&vault_path(fixture), &["rev-parse", name])
+        .parse()
+        .unwrap()
+}
+
+/// The vault of plan 1. Found from the repository, which a child process knows too.
+fn vault_path(fixture: &SandboxFixture) -> PathBuf {
+    let ResourceLocation::Git { path, .. } = &fixture.resource.location else {
+        panic!("the fixture has a repository");
+    };
+    let name = format!("home/vaults/{}/shop+code.git", test_plan_id(1));
+    path.parent().unwrap().join(name)
 }
 
 /// A git that moves a branch may outlive the process that started it, and act late.
@@ -603,6 +670,9 @@ fn child_process() {
                 .landings()
                 .land_proposal(&key, Epoch(2), &proposal)
                 .unwrap();
+        }
+        "pick" => {
+            pick_first_change(&fixture, &sandboxes);
         }
         "clean" => {
             sandboxes.rescue().rescue_current_work(&key).unwrap();

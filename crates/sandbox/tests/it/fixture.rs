@@ -262,7 +262,8 @@ fn make_sandboxes(home: &Path) -> Sandboxes {
 pub fn make_landing_message(plan_id: PlanId) -> LandingMessage {
     LandingMessage {
         plan_id,
-        goal: "Tidy the shop\n\nBecause it is time.".to_owned(),
+        text: "Tidy the shop\n\nBecause it is time.".to_owned(),
+        agent: Some("scribe".to_owned()),
         chain_head: Digest::hash_bytes(b"chain"),
         unix_seconds: 1_700_000_000,
         allow_empty: false,
@@ -292,6 +293,27 @@ pub fn run_git<A: AsRef<OsStr>>(directory: &Path, arguments: &[A]) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Runs git with this standard input and returns its output as it is.
+pub fn run_git_with_input(directory: &Path, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut child = Command::new("git")
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input).unwrap());
+        child.wait_with_output().unwrap()
+    });
+    assert!(output.status.success(), "git {arguments:?}");
+    output.stdout
 }
 
 fn collect_files(directory: &Path, found: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {

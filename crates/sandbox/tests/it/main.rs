@@ -12,6 +12,7 @@ mod agent_refs;
 mod confinement;
 mod crashes;
 mod hanging_git;
+mod hunk_picks;
 mod landing;
 mod model;
 mod partial_landing;

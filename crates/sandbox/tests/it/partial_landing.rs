@@ -63,7 +63,7 @@ fn part_lands_and_another_plan_lands_the_rest() {
     let rest = fixture
         .sandboxes
         .landings()
-        .compute_rest(&key, test_plan_id(2), &whole, &landed)
+        .compute_rest(&key, test_plan_id(2), &whole, None, &landed)
         .unwrap();
     let rest = rest.unwrap();
     assert_eq!(rest.base, landed);
@@ -112,6 +112,7 @@ fn part_lands_and_another_plan_lands_the_rest() {
             &fixture.sandbox_key(test_plan_id(2)),
             test_plan_id(3),
             &whole,
+            None,
             &last,
         )
         .unwrap();
@@ -194,6 +195,7 @@ fn rest_that_conflicts_reports_it_when_proposed() {
             &fixture.sandbox_key(test_plan_id(1)),
             test_plan_id(2),
             &whole,
+            None,
             &landed,
         )
         .unwrap()
@@ -210,4 +212,33 @@ fn rest_that_conflicts_reports_it_when_proposed() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// A hunk that was picked first and dropped later must not come back with the rest.
+#[test]
+fn rest_of_a_pick_has_only_what_the_pick_left_out() {
+    let fixture = SandboxFixture::new();
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    write_file(
+        &sandbox.path.join("src/a.txt"),
+        "one\nTWO\nthree\nfour\nFIVE\nsix\nseven\nEIGHT\n",
+    );
+    let whole = fixture.capture_result(test_plan_id(1), 1);
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let landings = fixture.sandboxes.landings();
+    let changes = landings.list_result_changes(&key, &whole).unwrap();
+    let pick_numbers = |numbers: &[usize]| {
+        let chosen = numbers
+            .iter()
+            .map(|number| changes[0].hunks[*number].id)
+            .collect();
+        landings.pick_hunks(&key, &whole, &chosen).unwrap().result
+    };
+    let picked = pick_numbers(&[0, 1]);
+    let landed = land_result(&fixture, 1, 2, &pick_numbers(&[0]));
+    let rest = landings
+        .compute_rest(&key, test_plan_id(2), &whole, Some(&picked.tree), &landed)
+        .unwrap()
+        .unwrap();
+    assert_eq!((rest.base, rest.tree), (landed, pick_numbers(&[0, 2]).tree));
 }

@@ -103,7 +103,7 @@ fn result_can_be_restricted_without_a_sandbox() {
     let rest = fixture
         .sandboxes
         .landings()
-        .compute_rest(&key, test_plan_id(2), &whole, &proposal.new)
+        .compute_rest(&key, test_plan_id(2), &whole, None, &proposal.new)
         .unwrap()
         .unwrap();
     fixture
