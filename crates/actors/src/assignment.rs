@@ -42,6 +42,9 @@ pub struct Assignment {
     pub revises: bool,
     /// Paths whose changes were reverted; the agent must not change them again.
     pub dropped: Vec<String>,
+    /// Paths of which a person took parts of the changes out; the agent must not make them again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken_out: Vec<String>,
     /// Paths in which a merge left conflicts to resolve.
     pub conflicts: Vec<String>,
     /// Answers to questions asked since the phase was entered, oldest first.

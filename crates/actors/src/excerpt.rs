@@ -1,12 +1,9 @@
-//! Keeps texts of unknown length in bounded memory, and shortens texts to one line.
+//! Keeps texts of unknown length in bounded memory, and makes them safe to print.
 
 use std::collections::VecDeque;
 
 /// How many bytes are kept of the beginning, and of the end.
 const MAX_BYTES_PER_END: usize = 32 * 1024;
-
-/// The longest line shown of a run.
-const MAX_LINE_CHARS: usize = 200;
 
 /// The beginning and the end of a text; the middle is omitted.
 #[derive(Debug, Clone, Default)]
@@ -73,46 +70,27 @@ impl TextExcerpt {
     }
 }
 
+/// Cuts out the middle of a text that is longer than `max_bytes`, with a note.
+pub(crate) fn shorten_text(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text.to_owned();
+    }
+    let head = text.floor_char_boundary(max_bytes / 2);
+    let tail = text.ceil_char_boundary(text.len() - max_bytes / 2);
+    let omitted_bytes = tail - head;
+    format!(
+        "{}\n[… {omitted_bytes} bytes left out …]\n{}",
+        &text[..head],
+        &text[tail..]
+    )
+}
+
 fn is_utf8_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// Reduces a text to one line that is safe to print: no escape sequences, no control characters, no
-/// direction marks. `None` if nothing is left.
-pub(crate) fn to_single_line(text: &str) -> Option<String> {
-    let mut line = String::new();
-    let mut length = 0;
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '\u{1b}' => skip_escape(&mut chars),
-            char if char.is_whitespace() => {
-                if !line.is_empty() && !line.ends_with(' ') {
-                    line.push(' ');
-                    length += 1;
-                }
-            }
-            char if char.is_control() || is_bidi_control(char) => {}
-            char => {
-                line.push(char);
-                length += 1;
-            }
-        }
-        if length > MAX_LINE_CHARS {
-            let end = line
-                .char_indices()
-                .nth(MAX_LINE_CHARS - 1)
-                .map_or(0, |(at, _)| at);
-            line.truncate(end);
-            line.push('…');
-            break;
-        }
-    }
-    line.truncate(line.trim_end().len());
-    (!line.is_empty()).then_some(line)
-}
-
-/// Makes a text of several lines safe to print, like [`to_single_line`].
+/// Makes a text safe to print: no escape sequences, no control characters but line breaks and tabs, no
+/// direction marks.
 pub(crate) fn strip_control_chars(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -178,24 +156,23 @@ mod tests {
     }
 
     #[test]
-    fn to_single_line_strips_escapes_and_control_chars() {
-        let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(to_single_line(text).as_deref(), expected, "{text:?}");
+    fn control_chars_are_stripped() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(strip_control_chars(text), expected, "{text:?}");
         };
-        check("", None);
-        check(" \t\r\n\u{1b}[0m", None);
-        check("  a\tb\nc  ", Some("a b c"));
-        check(
-            "\u{1b}[31;1mred\u{1b}[0m \u{1b}]0;title\u{7}x",
-            Some("red x"),
+        check("\u{1b}[31;1mred\u{1b}[0m \u{1b}]0;title\u{7}x", "red x");
+        check("a\u{1b}[1mb\r\n\tc\u{9b}\u{202e}\u{0}d", "ab\n\tcd");
+    }
+
+    #[test]
+    fn shortened_text_keeps_its_beginning_and_end() {
+        assert_eq!(shorten_text("short", 5), "short");
+        let text = format!("first {} last", "é".repeat(1000));
+        let shortened = shorten_text(&text, 100);
+        assert!(shortened.starts_with("first é") && shortened.ends_with("é last"));
+        assert!(
+            shortened.contains("bytes left out") && shortened.len() < 140,
+            "{shortened}"
         );
-        check("a\u{202e}b\u{0}c", Some("abc"));
-        assert_eq!(
-            strip_control_chars("a\u{1b}[1mb\r\n\tc\u{9b}\u{202e}\u{0}d"),
-            "ab\n\tcd"
-        );
-        let long = to_single_line(&"ü".repeat(1000)).unwrap();
-        assert_eq!(long.chars().count(), MAX_LINE_CHARS);
-        assert!(long.ends_with('…'));
     }
 }

@@ -9,6 +9,7 @@ mod command;
 mod excerpt;
 mod host_env;
 mod human;
+mod installed_version;
 mod preset;
 mod program;
 mod prompt;
@@ -32,10 +33,12 @@ pub use check::{ActorDefinitionError, check_definition};
 pub use command::{CommandActor, reachable_command_paths};
 pub use host_env::HostEnv;
 pub use human::HumanActor;
-pub use preset::{all_presets, find_preset};
-pub use program::find_installed_program;
+pub use installed_version::{find_installed_version, is_older_version};
+pub use plan::transcript::Usage;
+pub use preset::{all_presets, find_preset, find_tested_version, has_preset_strategy};
+pub use program::{find_installed_program, find_program};
 pub use prompt::{build_prompt, build_resume_prompt};
-pub use report::{Report, ReportOutcome, Usage};
+pub use report::{Report, ReportOutcome};
 pub use workplace::{RunProgress, Stop, Workplace};
 
 /// Creates the actor that a definition describes.
@@ -46,6 +49,7 @@ pub fn make_actor(
 ) -> Arc<dyn Actor> {
     match &definition.kind {
         ActorKind::Command(line) => Arc::new(CommandActor::new(
+            definition.name.clone(),
             (**line).clone(),
             host_env.clone(),
             supervisor.clone(),

@@ -24,7 +24,7 @@ pub fn find_installed_program(
 /// Finds the program `name`. A name with a slash is a path, relative to `directory`. Other names
 /// are looked up in `search_path`. Relative directories in it are skipped, so that the result does
 /// not depend on the working directory.
-pub(crate) fn find_program(
+pub fn find_program(
     name: &OsStr,
     search_path: &OsStr,
     directory: Option<&Path>,

@@ -113,6 +113,15 @@ fn push_run_purpose(text: &mut String, assignment: &Assignment) {
         );
         push_list(text, assignment.dropped.iter().map(String::as_str));
     }
+    if !assignment.taken_out.is_empty() {
+        push_section(
+            text,
+            "Parts that were taken out",
+            "A person took parts of your changes to these paths out of the result. Leave the files as they \
+             are now. Do not make these changes again unless you are asked to:",
+        );
+        push_list(text, assignment.taken_out.iter().map(String::as_str));
+    }
 }
 
 fn push_arguments(text: &mut String, assignment: &Assignment) {

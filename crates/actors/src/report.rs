@@ -2,8 +2,8 @@
 
 use plan::decision::ReportedDecision;
 use plan::stage::FailureCategory;
+use plan::transcript::Usage;
 use plan::{Epoch, Span};
-use serde::Serialize;
 
 use crate::excerpt::TextExcerpt;
 
@@ -19,6 +19,8 @@ pub struct Report {
     pub includes_usage_of: Vec<Epoch>,
     /// The agent's own id for the session, to resume it later.
     pub session: Option<String>,
+    /// How the agent's program exited; `None` if it was ended by a signal, did not start or is not a program.
+    pub exit_code: Option<i32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +41,6 @@ pub enum ReportOutcome {
     Stopped,
 }
 
-/// Usage as reported by the agent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    /// Millionths of a US dollar.
-    pub cost_micros: u64,
-}
-
 impl Report {
     /// A report with only an outcome.
     pub fn with_outcome(outcome: ReportOutcome) -> Self {
@@ -58,6 +51,7 @@ impl Report {
             usage: Usage::default(),
             includes_usage_of: Vec::new(),
             session: None,
+            exit_code: None,
         }
     }
 

@@ -190,6 +190,7 @@ fn parse_report(text: &str) -> Result<Report, String> {
         },
         includes_usage_of: Vec::new(),
         session: written.session.filter(|session| !session.is_empty()),
+        exit_code: None,
     })
 }
 

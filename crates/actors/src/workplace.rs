@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::Usage;
+use plan::transcript::{TranscriptContent, Usage};
 
 pub struct Workplace<'a> {
     /// The directory of this run: assignment, transcript, report. No other run writes there.
@@ -18,7 +18,7 @@ pub struct Workplace<'a> {
     /// it.
     pub strategy_wanted: bool,
     pub stop: Stop,
-    /// Receives progress updates, from any thread.
+    /// Receives the transcript while the agent works, from any thread, in order.
     pub on_progress: &'a (dyn Fn(RunProgress) + Send + Sync),
 }
 
@@ -28,10 +28,18 @@ pub enum RunProgress {
         /// How it is confined, for people.
         isolation: String,
     },
-    /// What the agent is doing now, in one line.
-    Step(String),
-    /// Total usage so far.
-    UsageChanged(Usage),
+    /// What the agent says and does, without secrets.
+    Entry(TranscriptContent),
+}
+
+impl RunProgress {
+    /// The total usage so far, if this tells it.
+    pub fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Entry(TranscriptContent::Usage(usage)) => Some(*usage),
+            Self::Entry(_) | Self::Started { .. } => None,
+        }
+    }
 }
 
 /// A stop request that several threads can check and wait for.

@@ -5,49 +5,10 @@ use std::ffi::OsString;
 
 use plan::actor::CommandLine;
 
+use super::program_variables::{PassedVariable, classify_variable};
 use super::run_dir::RunDir;
 use crate::secrets::SecretValues;
 use crate::{Assignment, HostEnv};
-
-/// Passed on to every program: identity, locale, directories, certificates and tool locations.
-const PASSED_VARIABLES: &[&str] = &[
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "TERM",
-    "COLORTERM",
-    "TZ",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-    "XDG_CACHE_HOME",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "NVM_DIR",
-    "NVM_BIN",
-    "VOLTA_HOME",
-    "BUN_INSTALL",
-    "DENO_DIR",
-    "PNPM_HOME",
-    "PYENV_ROOT",
-    "ASDF_DIR",
-    "ASDF_DATA_DIR",
-    "GOPATH",
-    "GOROOT",
-    "JAVA_HOME",
-];
-
-/// Also passed on, in upper or lower case. Their values may contain a password.
-const PROXY_VARIABLES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /// Variables for temporary files. A confined program cannot access `/tmp`. Claude Code reads only
 /// its own variable, and without it could not run any command.
@@ -78,19 +39,18 @@ impl RunEnvironment {
         let mut secrets = Vec::new();
         set("PATH", host_env.path().to_owned());
         for (name, value) in &host_env.environment {
-            let Some(name) = name
-                .to_str()
-                .filter(|name| !name.starts_with("PLANWRIGHT_"))
-            else {
+            let Some((name, passed)) = name.to_str().and_then(|name| {
+                let passed = classify_variable(command_line, host_env, name)?;
+                Some((name, passed))
+            }) else {
                 continue;
             };
-            let is_proxy = PROXY_VARIABLES.contains(&name.to_ascii_uppercase().as_str());
-            let is_named = command_line.env.iter().any(|named| named == name);
-            if is_proxy || is_named || PASSED_VARIABLES.contains(&name) || name.starts_with("LC_") {
-                set(name, value.clone());
-            }
-            if let Some(value) = value.to_str()
-                && (is_named || is_proxy)
+            set(name, value.clone());
+            let may_be_secret = match passed {
+                PassedVariable::Common => false,
+                PassedVariable::Proxy | PassedVariable::Named => true,
+            };
+            if let Some(value) = value.to_str().filter(|_| may_be_secret)
                 && is_secret(name, value)
             {
                 secrets.push((name, value));
@@ -145,13 +105,30 @@ fn assignment_variables(assignment: &Assignment) -> Vec<(String, String)> {
     variables
 }
 
-/// Names of models, regions and the like are passed on like keys, but are not secret; hiding them
-/// would leave gaps in the output. An address is secret if it contains a user name or a query.
+/// Names of models, regions, files and the like are passed on like keys, but are not secret; hiding
+/// them would leave gaps in the output. An address is secret if it contains a user name or a query.
 fn is_secret(name: &str, value: &str) -> bool {
-    const PUBLIC_SUFFIXES: [&str; 5] = ["MODEL", "PROVIDER", "REGION", "LOCATION", "PROJECT"];
-    const ADDRESS_SUFFIXES: [&str; 5] = ["URL", "BASE", "HOST", "ENDPOINT", "PROXY"];
+    const PUBLIC_SUFFIXES: &[&str] = &[
+        "MODEL",
+        "MODEL_ID",
+        "PROVIDER",
+        "PROVIDER_TYPE",
+        "REGION",
+        "LOCATION",
+        "PROJECT",
+        "PROJECT_ID",
+        "PROFILE",
+        "WIRE_API",
+        "_DIR",
+        "_HOME",
+        "_FILE",
+        "_PATH",
+        "_CONFIG",
+        "APPLICATION_CREDENTIALS",
+    ];
+    const ADDRESS_SUFFIXES: &[&str] = &["URL", "BASE", "HOST", "ENDPOINT", "PROXY"];
     let name = name.to_ascii_uppercase();
-    let ends_in = |endings: [&str; 5]| endings.iter().any(|ending| name.ends_with(ending));
+    let ends_in = |suffixes: &[&str]| suffixes.iter().any(|suffix| name.ends_with(suffix));
     if ends_in(ADDRESS_SUFFIXES) {
         return value.contains(['@', '?']);
     }

@@ -4,11 +4,14 @@
 //! Secrets in the output are hidden, long output is shortened, and all of it is kept in the run's
 //! transcript. Nothing here checks what changed in the sandbox.
 
+mod entry_sender;
 mod environment;
+mod failure_hint;
 mod invocation;
 mod line_reader;
 mod output_reader;
-mod progress_throttle;
+mod program_files;
+mod program_variables;
 mod reachable_paths;
 mod run_dir;
 mod run_report;
@@ -20,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use plan::QualifiedName;
 use plan::actor::{ActorStdin, CommandLine};
 use plan::ledger::MeteringLevel;
 use plan::stage::FailureCategory;
@@ -42,14 +46,21 @@ use transcript::TranscriptWriter;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct CommandActor {
+    name: QualifiedName,
     command_line: CommandLine,
     host_env: HostEnv,
     supervisor: Supervisor,
 }
 
 impl CommandActor {
-    pub fn new(command_line: CommandLine, host_env: HostEnv, supervisor: Supervisor) -> Self {
+    pub fn new(
+        name: QualifiedName,
+        command_line: CommandLine,
+        host_env: HostEnv,
+        supervisor: Supervisor,
+    ) -> Self {
         Self {
+            name,
             command_line,
             host_env,
             supervisor,
@@ -128,14 +139,19 @@ impl CommandActor {
 
         let secrets = &environment.secrets;
         let earlier = invocation.resumed_session(assignment);
-        let output_reader =
-            OutputReader::new(&self.command_line, secrets, transcript, workplace, earlier);
+        let output_reader = OutputReader::new(
+            &self.command_line,
+            secrets,
+            transcript,
+            (assignment, workplace),
+            earlier,
+        );
         let (ending, termination) =
             self.supervise_process(&process_spec, &output_reader, workplace)?;
         // The program may have ended before the breach was noticed.
         let termination =
             termination.or_else(|| output_reader.breach().map(TerminationReason::GuardBreached));
-        let (stream_summary, errors) = output_reader.end();
+        let (stream_summary, errors, last_error) = output_reader.end();
         let session_started = stream_summary.session_started;
         let report = report_file::read_report(&run_dir.report_file, secrets);
         let mut final_report = run_report::build_report(FinishedRun {
@@ -146,9 +162,16 @@ impl CommandActor {
             exit: ending.ended,
             stream_summary,
             errors,
+            last_error,
             report,
         });
-        if let ReportOutcome::Failed { message, .. } = &mut final_report.outcome {
+        if let ReportOutcome::Failed { category, message } = &mut final_report.outcome {
+            let failure = (*category, message.as_str());
+            let (line, host_env) = (&self.command_line, &self.host_env);
+            if let Some(hint) = failure_hint::find_hint(&self.name, line, host_env, failure) {
+                message.push('\n');
+                message.push_str(&hint);
+            }
             *message = secrets.hide_in_text(message).into_owned();
         }
         Ok(CommandRun {
@@ -215,12 +238,12 @@ impl CommandActor {
                 match receiver.recv_timeout(POLL_INTERVAL) {
                     Ok(SupervisorMessage::Ended(ending)) => return Some(ending),
                     Ok(SupervisorMessage::Started(isolation)) => {
-                        output_reader.throttle.report_start(isolation)
+                        output_reader.sender.report_start(isolation)
                     }
                     Err(RecvTimeoutError::Disconnected) => return None,
                     Err(RecvTimeoutError::Timeout) => {}
                 }
-                output_reader.throttle.flush_due();
+                output_reader.sender.send_due();
                 if termination.is_none() {
                     termination = due_termination(started_at, limit, workplace)
                         .or_else(|| output_reader.breach().map(TerminationReason::GuardBreached));

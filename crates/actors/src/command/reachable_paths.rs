@@ -10,12 +10,15 @@ use std::path::{Component, Path, PathBuf};
 use plan::actor::{ActorIsolation, CommandLine};
 use sandbox::{Confinement, ReachablePaths};
 
+use super::program_files::find_program_files;
+use super::program_variables::{expand_moved, paths_named_by_variables};
 use super::run_dir::RunDir;
 use crate::{Assignment, HostEnv, Workplace};
 
 /// Tools in a home directory, caches of package managers, and settings that builds and git need.
 const HOME_TOOL_PATHS: &[&str] = &[
     ".asdf",
+    ".asdfrc",
     ".bun",
     ".bundle/cache",
     ".cache/bazel",
@@ -35,6 +38,7 @@ const HOME_TOOL_PATHS: &[&str] = &[
     ".config/git/attributes",
     ".config/git/config",
     ".config/git/ignore",
+    ".config/mise",
     ".deno",
     ".gem/ruby",
     ".gitconfig",
@@ -47,6 +51,7 @@ const HOME_TOOL_PATHS: &[&str] = &[
     ".local/share/pipx",
     ".local/share/pnpm",
     ".local/share/uv",
+    ".local/state/mise",
     ".m2/repository",
     ".npm",
     ".nuget/packages",
@@ -56,6 +61,7 @@ const HOME_TOOL_PATHS: &[&str] = &[
     ".rbenv",
     ".rustup",
     ".sdkman",
+    ".tool-versions",
     ".volta",
     ".yarn",
     "go",
@@ -69,7 +75,8 @@ pub fn reachable_command_paths(
     readable: &[String],
 ) -> ReachablePaths {
     let path_filter = PathFilter::from_host_env(host_env);
-    path_filter.create_missing_dirs(writable, host_env);
+    let expanded = writable.iter().filter_map(|path| host_env.expand(path));
+    path_filter.create_missing_dirs(expanded);
     let named = writable.iter().filter_map(|path| host_env.expand(path));
     let writable = path_filter.filter_allowed(named.collect()).collect();
     let mut tools: Vec<PathBuf> = std::env::split_paths(host_env.path()).collect();
@@ -93,11 +100,13 @@ pub(super) fn build_confinement(
         return Confinement::Off;
     }
     let path_filter = PathFilter::from_host_env(host_env);
-    path_filter.create_missing_dirs(&command_line.writable, host_env);
     let named = |paths: &[String]| -> Vec<PathBuf> {
-        let paths = paths.iter().filter_map(|path| host_env.expand(path));
-        paths.collect()
+        let paths = paths.iter();
+        paths
+            .flat_map(|path| expand_moved(path, command_line, host_env))
+            .collect()
     };
+    path_filter.create_missing_dirs(named(&command_line.writable).into_iter());
 
     let mut writable: Vec<PathBuf> = assignment
         .sandboxes
@@ -110,11 +119,13 @@ pub(super) fn build_confinement(
     let mut readable = workplace.readable_paths.clone();
     readable.extend([run_dir.assignment_file.clone(), run_dir.prompt_file.clone()]);
     let mut tools: Vec<PathBuf> = std::env::split_paths(host_env.path()).collect();
-    tools.extend(package_paths(program, host_env.home.as_deref()));
-    if let Some(home) = &host_env.home {
-        tools.extend(HOME_TOOL_PATHS.iter().map(|tool| home.join(tool)));
+    let home = host_env.home.as_deref();
+    tools.extend(find_program_files(program, home, host_env.path()));
+    for tool in HOME_TOOL_PATHS {
+        tools.extend(expand_moved(&format!("~/{tool}"), command_line, host_env));
     }
     tools.extend(named(&command_line.readable));
+    tools.extend(paths_named_by_variables(command_line, host_env));
     tools.extend(files_named_in_command(command_line, host_env));
     readable.extend(path_filter.filter_allowed(tools));
 
@@ -137,34 +148,6 @@ fn files_named_in_command(command_line: &CommandLine, host_env: &HostEnv) -> Vec
         .filter_map(|word| host_env.expand(word))
         .filter(|path| path.is_absolute() && path.is_file())
         .collect()
-}
-
-/// The files that belong to a program, which may be a symlink to its installation.
-fn package_paths(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
-    let Ok(real) = program.canonicalize() else {
-        return Vec::new();
-    };
-    // The program itself, because its directory may be too broad to be allowed.
-    let mut package: Vec<PathBuf> = vec![real.clone()];
-    package.extend(real.parent().map(Path::to_owned));
-    // A node package needs the packages beside it.
-    let modules = real
-        .ancestors()
-        .filter(|path| path.file_name() == Some("node_modules".as_ref()));
-    package.extend(modules.last().map(Path::to_owned));
-    // What lies beside `bin` belongs to the program, unless the directory is shared, like
-    // `~/.local`.
-    if let Some(prefix) = real
-        .parent()
-        .filter(|bin| bin.ends_with("bin"))
-        .and_then(Path::parent)
-    {
-        let is_shared = home.is_some_and(|home| prefix == home || prefix.parent() == Some(home));
-        if !is_shared {
-            package.push(prefix.to_owned());
-        }
-    }
-    package
 }
 
 /// Removes denied paths.
@@ -200,9 +183,9 @@ impl PathFilter {
 
     /// Creates missing directories that a program cannot create itself: only an existing path can
     /// be opened to it. A path must end in a slash; an empty file instead would do harm.
-    fn create_missing_dirs(&self, writable: &[String], host_env: &HostEnv) {
-        let directories = writable.iter().filter(|path| path.ends_with('/'));
-        for path in directories.filter_map(|path| host_env.expand(path)) {
+    fn create_missing_dirs(&self, writable: impl Iterator<Item = PathBuf>) {
+        let ends_in_slash = |path: &PathBuf| path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        for path in writable.filter(ends_in_slash) {
             let existing_ancestor = path.ancestors().find(|path| path.exists());
             let real = existing_ancestor.and_then(|ancestor| {
                 let rest = path.strip_prefix(ancestor).ok()?;
@@ -287,38 +270,10 @@ mod tests {
             "relative/",
         ];
         PathFilter::from_host_env(&host_env)
-            .create_missing_dirs(&listed.map(str::to_owned), &host_env);
+            .create_missing_dirs(listed.iter().filter_map(|path| host_env.expand(path)));
         assert!(home.join(".agent/deep").is_dir());
         assert!(!home.join(".agent.json").exists() && !home.join("none").exists());
         assert_eq!(fs::read_dir(&denied_dir).unwrap().count(), 0);
         assert!(!Path::new("relative").exists());
-    }
-
-    #[test]
-    fn package_paths_include_the_installation_of_a_program() {
-        let directory = tempfile::tempdir().unwrap();
-        let home = directory.path().canonicalize().unwrap();
-        let real = home.join(".nvm/v22/lib/node_modules/@a/agent/cli.js");
-        let bin = home.join(".nvm/v22/bin");
-        fs::create_dir_all(real.parent().unwrap()).unwrap();
-        fs::create_dir_all(&bin).unwrap();
-        fs::write(&real, "").unwrap();
-        symlink(&real, bin.join("agent")).unwrap();
-        let paths = package_paths(&bin.join("agent"), Some(&home));
-        assert!(
-            paths.contains(&home.join(".nvm/v22/lib/node_modules")),
-            "{paths:?}"
-        );
-
-        for (program, prefix, expected) in [
-            (".local/bin/a", ".local", false),
-            ("tools/b/bin/a", "tools/b", true),
-        ] {
-            let program = home.join(program);
-            fs::create_dir_all(program.parent().unwrap()).unwrap();
-            fs::write(&program, "").unwrap();
-            let paths = package_paths(&program, Some(&home));
-            assert_eq!(paths.contains(&home.join(prefix)), expected, "{paths:?}");
-        }
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct FinishedRun {
     pub(super) exit: ProgramExit,
     pub(super) stream_summary: StreamSummary,
     pub(super) errors: TextExcerpt,
+    /// The last error on standard error that nothing has followed yet.
+    pub(super) last_error: Option<String>,
     pub(super) report: Option<Report>,
 }
 
@@ -52,6 +54,10 @@ pub(super) fn build_report(finished_run: FinishedRun) -> Report {
             timeout,
         },
         outcome @ (ReportOutcome::Done | ReportOutcome::Stopped) => outcome,
+    };
+    let exit_code = match finished_run.exit {
+        ProgramExit::Code(code) => Some(code),
+        ProgramExit::Signal(_) | ProgramExit::NotStarted(_) => None,
     };
     let stream_summary = finished_run.stream_summary;
     let written_report = finished_run
@@ -76,6 +82,7 @@ pub(super) fn build_report(finished_run: FinishedRun) -> Report {
             .session
             .or(stream_summary.session)
             .filter(|session| is_valid_session(session)),
+        exit_code,
     }
 }
 
@@ -95,7 +102,7 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
             let trouble = stream_summary
                 .failure
                 .clone()
-                .or_else(|| last_error_line(finished_run));
+                .or_else(|| finished_run.last_error.clone());
             let trouble = trouble.unwrap_or_default();
             return failed(FailureCategory::Timeout, append_quote(text, &trouble));
         }
@@ -146,7 +153,7 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
         };
         let category = match finished_run.output {
             // The last words of a custom script may be about anything.
-            ActorOutputFormat::Text => FailureCategory::Actor,
+            ActorOutputFormat::Text | ActorOutputFormat::AiderText => FailureCategory::Actor,
             _ => categorize_by_words(&quote),
         };
         return failed(category, append_quote(format!("{program} {exit}"), &quote));
@@ -169,21 +176,6 @@ fn append_quote(text: String, quote: &str) -> String {
         "" => text,
         quote => format!("{text}: {quote}"),
     }
-}
-
-/// The last error of an agent that does not report errors in its stream. A script's standard error
-/// does not count.
-fn last_error_line(finished_run: &FinishedRun) -> Option<String> {
-    if finished_run.output == ActorOutputFormat::Text {
-        return None;
-    }
-    let errors = strip_control_chars(&finished_run.errors.last_lines(MAX_QUOTE_BYTES));
-    let starts_a_message = |line: &&str| line.starts_with(char::is_alphabetic);
-    errors
-        .lines()
-        .rev()
-        .find(starts_a_message)
-        .map(str::to_owned)
 }
 
 /// Removes stack frames.

@@ -1,4 +1,4 @@
-//! Writes a run's transcript: everything the program wrote, one JSON object per line.
+//! Writes a run's raw output to its file: everything the program wrote, one JSON object per line.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,11 +1,12 @@
 //! The stream of `gemini --output-format stream-json`: `init`, `message`, `tool_use`, `tool_result`
 //! and, at the end, `result`.
 
+use plan::transcript::NoticeLevel;
 use serde_json::Value;
 
-use super::claude::{first_tool_operand, tool_operands};
+use super::entry_collector::{EntryCollector, ToolCallResult};
 use super::json::{JsonObject, get_count, get_object, get_text};
-use super::{StreamSummary, StreamUpdate, push_step, push_step_with, push_tool_call};
+use super::tool_call::{ToolCallInput, error_message, result_text};
 use crate::excerpt::TextExcerpt;
 
 /// State between lines.
@@ -20,57 +21,70 @@ impl GeminiReader {
         &mut self,
         kind: &str,
         event: &JsonObject,
-        summary: &mut StreamSummary,
-        updates: &mut Vec<StreamUpdate>,
+        collector: &mut EntryCollector,
     ) {
         match kind {
             "init" => {
-                summary.session_started = true;
+                collector.summary.session_started = true;
                 let session = get_text(event, "session_id").filter(|session| !session.is_empty());
-                summary.session = session.map(str::to_owned);
+                collector.summary.session = session.map(str::to_owned);
             }
             "message" if get_text(event, "role") == Some("assistant") => {
                 let piece = get_text(event, "content").unwrap_or_default();
-                if event.get("delta") != Some(&Value::Bool(true)) {
-                    self.answer = TextExcerpt::default();
+                if event.get("delta") == Some(&Value::Bool(true)) {
+                    self.answer.push(piece);
+                    collector.add_piece(piece);
+                } else {
+                    self.answer = TextExcerpt::from_text(piece);
+                    collector.add_message(piece);
                 }
-                self.answer.push(piece);
-                push_step(piece, updates);
                 if !self.answer.is_blank() {
-                    summary.answer = Some(self.answer.to_text());
+                    collector.summary.answer = Some(self.answer.to_text());
                 }
             }
             "tool_use" => {
                 self.answer = TextExcerpt::default();
-                let name = get_text(event, "tool_name").unwrap_or("tool");
+                let tool = get_text(event, "tool_name").unwrap_or("tool");
                 let input = get_object(event, "parameters");
-                push_step_with(name, input.and_then(first_tool_operand), updates);
-                push_tool_call(name, &input.map(tool_operands).unwrap_or_default(), updates);
+                collector.start_call(get_text(event, "tool_id"), &ToolCallInput::new(tool, input));
+            }
+            "tool_result" => {
+                let failed = get_text(event, "status") == Some("error");
+                let error = failed.then(|| error_message(event).to_owned());
+                let result = ToolCallResult {
+                    failed,
+                    output: result_text(event.get("output")).or(error),
+                    ..ToolCallResult::default()
+                };
+                collector.end_call(get_text(event, "tool_id"), result);
             }
             "error" => {
-                let message = get_text(event, "message").unwrap_or("the agent reported an error");
-                push_step(message, updates);
-                if get_text(event, "severity") == Some("error") {
-                    summary.failure = Some(message.to_owned());
+                let message = error_message(event);
+                match get_text(event, "severity") {
+                    Some("error") => collector.add_failure(message),
+                    Some(_) | None => collector.add_notice(NoticeLevel::Warning, message),
                 }
             }
-            "result" => read_result(event, summary),
+            "result" => read_result(event, collector),
             _ => {}
         }
     }
 }
 
 /// The last event, with total usage.
-fn read_result(event: &JsonObject, summary: &mut StreamSummary) {
+fn read_result(event: &JsonObject, collector: &mut EntryCollector) {
     if let Some(stats) = get_object(event, "stats") {
-        summary.usage.input_tokens = get_count(stats, "input_tokens");
-        summary.usage.output_tokens = get_count(stats, "output_tokens");
+        collector.summary.usage.input_tokens = get_count(stats, "input_tokens");
+        collector.summary.usage.output_tokens = get_count(stats, "output_tokens");
     }
-    summary.failure = match get_text(event, "status") {
+    match get_text(event, "status") {
         Some("error") => {
             let message = get_object(event, "error").and_then(|error| get_text(error, "message"));
-            Some(message.unwrap_or("the agent reported an error").to_owned())
+            // An error before this event says why; this one often says only that there was one.
+            if message.is_some() || collector.summary.failure.is_none() {
+                collector.add_failure(message.unwrap_or("the agent reported an error"));
+            }
         }
-        _ => None,
-    };
+        Some(_) | None => collector.summary.failure = None,
+    }
 }

@@ -6,14 +6,17 @@ pub(super) type JsonObject = Map<String, Value>;
 
 /// Parses the event in a line: an object with a `type`.
 pub(super) fn parse_event(line: &str) -> Option<(String, JsonObject)> {
+    let event = parse_object(line)?;
+    Some((get_text(&event, "type")?.to_owned(), event))
+}
+
+/// Parses the object in a line.
+pub(super) fn parse_object(line: &str) -> Option<JsonObject> {
     let line = line.trim();
     if !line.starts_with('{') {
         return None;
     }
-    let Ok(Value::Object(event)) = serde_json::from_str(line) else {
-        return None;
-    };
-    Some((get_text(&event, "type")?.to_owned(), event))
+    serde_json::from_str(line).ok()
 }
 
 pub(super) fn get_text<'a>(object: &'a JsonObject, key: &str) -> Option<&'a str> {

@@ -1,34 +1,44 @@
-//! Reads what an agent writes while it works: its current step, its usage, its answer, and whether
-//! it reports a failure.
+//! Decodes what an agent writes while it works, one decoder per format: transcript entries, and a summary
+//! of the run with its session, usage, answer and failure.
 //!
 //! The formats belong to the agents and change with them. Unknown events are skipped, and a line in
 //! another format is treated as text. Nothing here is trusted: it is shown, and is one input to how
 //! a run is judged.
 
+mod aider;
 mod claude;
 mod codex;
+mod copilot;
+mod entry_cleaner;
+mod entry_collector;
 mod gemini;
 mod json;
+mod kimi;
 mod opencode;
-mod transcript_entry;
+mod session_usage;
+mod stderr_error;
+mod tool_call;
+mod vibe;
 
 use plan::Epoch;
 use plan::actor::ActorOutputFormat;
-use plan::guard::ToolCall;
 use plan::ledger::MeteringLevel;
+use plan::transcript::{TranscriptContent, Usage};
 
+pub(crate) use entry_cleaner::EntryCleaner;
 pub(crate) use json::dollars_to_micros;
-pub use transcript_entry::{TranscriptEntry, parse_transcript_line};
+pub(crate) use stderr_error::find_error_in_line;
 
-use crate::excerpt::{TextExcerpt, to_single_line};
-use crate::{EarlierSession, Usage};
+use crate::EarlierSession;
+use crate::excerpt::TextExcerpt;
+use entry_collector::EntryCollector;
 
 pub struct AgentStream {
     /// `None` for text output.
     reader: Option<FormatReader>,
     /// Lines that are not in the format.
     text: TextExcerpt,
-    summary: StreamSummary,
+    collector: EntryCollector,
 }
 
 enum FormatReader {
@@ -36,13 +46,20 @@ enum FormatReader {
     Codex(codex::CodexReader),
     Gemini(gemini::GeminiReader),
     Opencode,
+    Aider(aider::AiderReader),
+    Copilot,
+    Kimi,
+    Vibe,
 }
 
 /// Do streams of this format report tool calls?
 pub(crate) fn reports_tool_calls(output: ActorOutputFormat) -> bool {
     match output {
-        ActorOutputFormat::Text => false,
+        ActorOutputFormat::Text | ActorOutputFormat::AiderText => false,
         ActorOutputFormat::CodexJson
+        | ActorOutputFormat::CopilotJson
+        | ActorOutputFormat::KimiJson
+        | ActorOutputFormat::VibeJson
         | ActorOutputFormat::ClaudeJson
         | ActorOutputFormat::GeminiJson
         | ActorOutputFormat::OpencodeJson => true,
@@ -52,20 +69,15 @@ pub(crate) fn reports_tool_calls(output: ActorOutputFormat) -> bool {
 /// What usage streams of this format report.
 pub fn metering_for_output(output: ActorOutputFormat) -> MeteringLevel {
     match output {
-        ActorOutputFormat::Text => MeteringLevel::Time,
+        ActorOutputFormat::Text
+        | ActorOutputFormat::CopilotJson
+        | ActorOutputFormat::KimiJson
+        | ActorOutputFormat::VibeJson => MeteringLevel::Time,
         ActorOutputFormat::CodexJson | ActorOutputFormat::GeminiJson => MeteringLevel::Tokens,
-        ActorOutputFormat::ClaudeJson | ActorOutputFormat::OpencodeJson => MeteringLevel::Cost,
+        ActorOutputFormat::AiderText
+        | ActorOutputFormat::ClaudeJson
+        | ActorOutputFormat::OpencodeJson => MeteringLevel::Cost,
     }
-}
-
-/// What a line reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StreamUpdate {
-    /// What the agent is doing now, in one line.
-    Step(String),
-    ToolCall(ToolCall),
-    /// Total usage so far.
-    UsageChanged(Usage),
 }
 
 /// What a stream reported in total.
@@ -95,7 +107,7 @@ impl AgentStream {
             reader: match output {
                 ActorOutputFormat::Text => None,
                 ActorOutputFormat::ClaudeJson => {
-                    Some(FormatReader::Claude(claude::ClaudeReader::default()))
+                    Some(FormatReader::Claude(claude::ClaudeReader::new(earlier)))
                 }
                 ActorOutputFormat::CodexJson => {
                     Some(FormatReader::Codex(codex::CodexReader::new(earlier)))
@@ -104,49 +116,44 @@ impl AgentStream {
                     Some(FormatReader::Gemini(gemini::GeminiReader::default()))
                 }
                 ActorOutputFormat::OpencodeJson => Some(FormatReader::Opencode),
+                ActorOutputFormat::AiderText => {
+                    Some(FormatReader::Aider(aider::AiderReader::default()))
+                }
+                ActorOutputFormat::CopilotJson => Some(FormatReader::Copilot),
+                ActorOutputFormat::KimiJson => Some(FormatReader::Kimi),
+                ActorOutputFormat::VibeJson => Some(FormatReader::Vibe),
             },
             text: TextExcerpt::default(),
-            summary: StreamSummary::default(),
+            collector: EntryCollector::default(),
         }
     }
 
-    /// Reads one line, without its line break.
-    pub fn read_line(&mut self, line: &str) -> Vec<StreamUpdate> {
-        let usage_before = self.summary.usage;
-        let mut updates = Vec::new();
-        let reader = self.reader.as_mut();
-        if let Some((reader, (kind, event))) = reader.zip(json::parse_event(line)) {
-            let summary = &mut self.summary;
-            match reader {
-                FormatReader::Claude(claude) => {
-                    claude.read_event(&kind, &event, summary, &mut updates)
-                }
-                FormatReader::Codex(codex) => {
-                    codex.read_event(&kind, &event, summary, &mut updates)
-                }
-                FormatReader::Gemini(gemini) => {
-                    gemini.read_event(&kind, &event, summary, &mut updates)
-                }
-                FormatReader::Opencode => {
-                    opencode::read_event(&kind, &event, summary, &mut updates)
-                }
-            }
-        } else {
+    /// Decodes one line, without its line break. Texts are as the agent wrote them: not shortened, and
+    /// not safe to print.
+    pub fn read_line(&mut self, line: &str) -> Vec<TranscriptContent> {
+        let collector = &mut self.collector;
+        let usage_before = collector.summary.usage;
+        let is_read = match self.reader.as_mut() {
+            Some(reader) => reader.read_line(line, collector),
+            None => false,
+        };
+        if !is_read {
             self.text.push(line);
             self.text.push("\n");
-            // A progress bar overwrites itself: show only its last state.
-            let shown = line.trim_end_matches('\r').rsplit('\r').next();
-            updates.extend(shown.and_then(to_single_line).map(StreamUpdate::Step));
+            collector.add_piece(&text_of_line(line));
         }
-        if self.summary.usage != usage_before {
-            updates.push(StreamUpdate::UsageChanged(self.summary.usage));
+        if collector.summary.usage != usage_before {
+            collector.add_usage();
         }
-        updates
+        collector.take_entries()
     }
 
     /// Ends the stream.
-    pub fn finish(self) -> StreamSummary {
-        let mut summary = self.summary;
+    pub fn finish(mut self) -> StreamSummary {
+        if let Some(FormatReader::Aider(aider)) = self.reader {
+            aider.finish(&mut self.collector);
+        }
+        let mut summary = self.collector.summary;
         summary.failure = summary.failure.or(summary.last_error.take());
         if summary.answer.is_none() && !self.text.is_blank() {
             summary.answer = Some(self.text.to_text());
@@ -155,27 +162,47 @@ impl AgentStream {
     }
 }
 
-fn push_step(text: &str, updates: &mut Vec<StreamUpdate>) {
-    updates.extend(to_single_line(text).map(StreamUpdate::Step));
-}
-
-/// A step with an operation and its object.
-fn push_step_with(doing: &str, what: Option<&str>, updates: &mut Vec<StreamUpdate>) {
-    match what.map(str::trim) {
-        Some(what) if !what.is_empty() => push_step(&format!("{doing}: {what}"), updates),
-        _ => push_step(doing, updates),
+impl FormatReader {
+    /// Reads a line. Returns `false` if it is not in the format.
+    fn read_line(&mut self, line: &str, collector: &mut EntryCollector) -> bool {
+        match self {
+            Self::Aider(aider) => {
+                aider.read_line(line, collector);
+                return true;
+            }
+            Self::Kimi => {
+                let message = json::parse_object(line);
+                if let Some(message) = &message {
+                    kimi::read_message(message, collector);
+                }
+                return message.is_some();
+            }
+            Self::Claude(_)
+            | Self::Codex(_)
+            | Self::Gemini(_)
+            | Self::Opencode
+            | Self::Copilot
+            | Self::Vibe => {}
+        }
+        let Some((kind, event)) = json::parse_event(line) else {
+            return false;
+        };
+        match self {
+            Self::Claude(claude) => claude.read_event(&kind, &event, collector),
+            Self::Codex(codex) => codex.read_event(&kind, &event, collector),
+            Self::Gemini(gemini) => gemini.read_event(&kind, &event, collector),
+            Self::Opencode => opencode::read_event(&kind, &event, collector),
+            Self::Copilot => copilot::read_event(&kind, &event, collector),
+            Self::Vibe => vibe::read_event(&kind, &event, collector),
+            Self::Aider(_) | Self::Kimi => {}
+        }
+        true
     }
 }
 
-fn push_tool_call(tool: &str, inputs: &[&str], updates: &mut Vec<StreamUpdate>) {
-    updates.push(StreamUpdate::ToolCall(ToolCall {
-        tool: tool.to_owned(),
-        inputs: inputs.iter().map(|&input| input.to_owned()).collect(),
-    }));
-}
-
-/// Shortens an answer; `None` if it is blank.
-fn bounded_answer(text: &str) -> Option<String> {
-    let excerpt = TextExcerpt::from_text(text);
-    (!excerpt.is_blank()).then(|| excerpt.to_text())
+/// A line of plain output as text of the transcript. A progress bar overwrites itself: only its last state
+/// is kept.
+pub(crate) fn text_of_line(line: &str) -> String {
+    let shown = line.trim_end_matches('\r').rsplit('\r').next();
+    format!("{}\n", shown.unwrap_or_default())
 }

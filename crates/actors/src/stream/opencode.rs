@@ -1,51 +1,60 @@
 //! The stream of `opencode run --format json`: the parts of its messages, each when it is complete.
 
+use plan::transcript::{LineCounts, NoticeLevel};
 use serde_json::Value;
 
-use super::claude::{first_tool_operand, tool_operands};
+use super::StreamSummary;
+use super::entry_collector::{EntryCollector, ToolCallResult};
 use super::json::{JsonObject, dollars_to_micros, get_count, get_object, get_text};
-use super::{
-    StreamSummary, StreamUpdate, bounded_answer, push_step, push_step_with, push_tool_call,
-};
+use super::tool_call::{ToolCallInput, result_text};
 
-pub(super) fn read_event(
-    kind: &str,
-    event: &JsonObject,
-    summary: &mut StreamSummary,
-    updates: &mut Vec<StreamUpdate>,
-) {
+pub(super) fn read_event(kind: &str, event: &JsonObject, collector: &mut EntryCollector) {
     if let Some(session) = get_text(event, "sessionID").filter(|session| !session.is_empty()) {
-        summary.session = Some(session.to_owned());
-        summary.session_started = true;
+        collector.summary.session = Some(session.to_owned());
+        collector.summary.session_started = true;
     }
     if kind == "error" {
-        let message = error_message(event);
-        push_step(&message, updates);
-        summary.last_error = Some(message);
-        return;
+        return collector.add_error(NoticeLevel::Error, &error_message(event));
     }
     let Some(part) = get_object(event, "part") else {
         return;
     };
-    summary.last_error = None;
+    collector.summary.last_error = None;
     let words = get_text(part, "text").unwrap_or_default();
     match kind {
-        "text" => {
-            push_step(words, updates);
-            if let Some(words) = bounded_answer(words) {
-                summary.answer = Some(words);
-            }
-        }
-        "reasoning" => push_step(words, updates),
-        "tool_use" => {
-            let name = get_text(part, "tool").unwrap_or("tool");
-            let input = get_object(part, "state").and_then(|state| get_object(state, "input"));
-            push_step_with(name, input.and_then(first_tool_operand), updates);
-            push_tool_call(name, &input.map(tool_operands).unwrap_or_default(), updates);
-        }
-        "step_finish" => add_usage(part, summary),
+        "text" => collector.add_message(words),
+        "reasoning" => collector.add_thought(words),
+        "tool_use" => read_tool_call(part, collector),
+        "step_finish" => add_usage(part, &mut collector.summary),
         _ => {}
     }
+}
+
+/// A call is reported when it has ended.
+fn read_tool_call(part: &JsonObject, collector: &mut EntryCollector) {
+    let tool = get_text(part, "tool").unwrap_or("tool");
+    let call_id = get_text(part, "callID");
+    let state = get_object(part, "state");
+    let input = state.and_then(|state| get_object(state, "input"));
+    collector.start_call(call_id, &ToolCallInput::new(tool, input));
+    let Some(state) = state else {
+        return;
+    };
+    let details = get_object(state, "metadata");
+    let exit_code = details.and_then(|details| details.get("exit")?.as_i64());
+    let file_diff = details.and_then(|details| get_object(details, "filediff"));
+    let result = ToolCallResult {
+        failed: get_text(state, "status") == Some("error")
+            || exit_code.is_some_and(|code| code != 0),
+        exit_code,
+        output: result_text(state.get("output")).or_else(|| result_text(state.get("error"))),
+        line_counts: file_diff.map(|diff| LineCounts {
+            added: get_count(diff, "additions"),
+            removed: get_count(diff, "deletions"),
+        }),
+        ..ToolCallResult::default()
+    };
+    collector.end_call(call_id, result);
 }
 
 /// Adds the usage of one request.
@@ -68,7 +77,7 @@ fn add_usage(part: &JsonObject, summary: &mut StreamSummary) {
     usage.cost_micros = usage.cost_micros.saturating_add(cost.unwrap_or(0));
 }
 
-pub(super) fn error_message(event: &JsonObject) -> String {
+fn error_message(event: &JsonObject) -> String {
     let error = get_object(event, "error");
     let data = error.and_then(|error| get_object(error, "data"));
     let message = data

@@ -117,11 +117,12 @@ impl ActorTestEnv {
         fs::read_to_string(self.run_dir.join("transcript.jsonl")).unwrap()
     }
 
+    /// What the agent was doing, as entries tell it.
     pub fn reported_steps(&self) -> Vec<String> {
         let reported = self.reported.lock().unwrap();
         let steps = reported.iter().filter_map(|progress| match progress {
-            RunProgress::Step(step) => Some(step.clone()),
-            RunProgress::Started { .. } | RunProgress::UsageChanged(_) => None,
+            RunProgress::Entry(entry) => entry.describe_activity(),
+            RunProgress::Started { .. } => None,
         });
         steps.collect()
     }

@@ -59,7 +59,8 @@ fn claude_gets_the_prompt_and_only_its_own_variables() {
         (report.usage.input_tokens, report.usage.cost_micros),
         (7, 500_000)
     );
-    assert_eq!(test_env.reported_steps(), ["Bash: ls"]);
+    // It says its answer only at the end.
+    assert_eq!(test_env.reported_steps(), ["run ls", "All done."]);
     assert!(matches!(
         test_env.reported.lock().unwrap()[0],
         RunProgress::Started { .. }
@@ -607,6 +608,39 @@ fn timeout_reports_the_last_error() {
     );
 }
 
+/// Standard error of an agent is quoted, and shown while it works, only if it reports an error.
+#[test]
+fn retries_are_told_from_unrelated_lines_of_standard_error() {
+    let mut test_env = ActorTestEnv::new();
+    test_env.time_limit = Some(Duration::from_secs(2));
+    test_env.install_program(
+        "qwen",
+        "echo 'Ripgrep not available: spawn rg EACCES. Falling back to built-in grep.' >&2
+        echo 'Warning: running headless with --yolo / approval-mode=yolo and no sandbox.' >&2
+        sleep 600",
+    );
+    test_env.install_program(
+        "opencode",
+        r#"log() { echo "timestamp=2026-11-18T21:13:01.371Z level=ERROR run=80e39964 message=$1" >&2; }
+        log '"Failed to fetch models.dev" cause="Cause([Fail(HttpClientError: Transport error)])"'
+        log '"stream error" providerID=anthropic mode=primary error.error="AI_RetryError: Failed after 3 attempts. Last error: overloaded"'
+        sleep 600"#,
+    );
+    let retry = "AI_RetryError: Failed after 3 attempts. Last error: overloaded";
+    for (name, expected) in [
+        ("qwen", "qwen took longer than 2 s".to_owned()),
+        (
+            "opencode",
+            format!("opencode took longer than 2 s: {retry}"),
+        ),
+    ] {
+        let preset = find_preset(name).unwrap();
+        let report = test_env.run_actor(&preset, sample_assignment(Phase::Execute));
+        assert_eq!(expect_failure(&report).1, expected);
+    }
+    assert_eq!(test_env.reported_steps(), [retry]);
+}
+
 /// An agent's directories exist on its first run, too.
 #[test]
 fn directories_of_an_agent_exist_at_its_first_run() {
@@ -729,6 +763,29 @@ echo done > after.txt
         }
         assert!(!test_env.sandbox.join("after.txt").exists());
     }
+}
+
+/// Guards see the whole command, of which the transcript keeps only the beginning and the end.
+#[test]
+fn long_command_does_not_pass_the_guards() {
+    let test_env = ActorTestEnv::new();
+    test_env.install_program(
+        "claude",
+        r#"
+filler=$(head -c 50000 /dev/zero | tr '\0' x)
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"echo '$filler'; git push; echo '$filler'"}}]}}'
+"#,
+    );
+    let mut claude = find_preset("claude").unwrap();
+    let ActorKind::Command(line) = &mut claude.kind else {
+        panic!("{claude:?}");
+    };
+    line.guards.deny = vec!["Bash(*git push*)".parse().unwrap()];
+    let report = test_env.run_actor(&claude, sample_assignment(Phase::Execute));
+    let (_, message) = expect_failure(&report);
+    assert!(message.contains("which its guards deny"), "{message}");
+    let reported = format!("{:?}", test_env.reported.lock().unwrap());
+    assert!(reported.contains("bytes left out") && !reported.contains("git push"));
 }
 
 /// Also for an agent that is done before it could be stopped.

@@ -8,6 +8,7 @@ use plan::Phase;
 use plan::actor::{ActorIsolation, ActorOutputFormat, ActorStdin};
 use plan::stage::FailureCategory;
 use plan::time::Span;
+use plan::transcript::TranscriptContent;
 use planwright_actors::{EarlierSession, ReportOutcome, RunProgress, Usage, find_preset};
 
 use crate::actor_test_env::{ActorTestEnv, agent_definition, assert_secret_absent, expect_failure};
@@ -136,13 +137,16 @@ fn stopped_run_is_killed_and_keeps_its_work() {
         "agent",
         "echo half > work.txt; trap '' TERM; echo ready; sleep 600",
     );
+    let ready = TranscriptContent::TextDelta {
+        text: "ready\n".to_owned(),
+    };
     let report = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !test_env
                 .reported
                 .lock()
                 .unwrap()
-                .contains(&RunProgress::Step("ready".into()))
+                .contains(&RunProgress::Entry(ready.clone()))
             {
                 std::thread::sleep(Duration::from_millis(10));
             }

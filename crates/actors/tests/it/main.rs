@@ -9,6 +9,7 @@
 
 mod agents;
 mod definitions;
+mod host_environment;
 mod hostile;
 mod people;
 mod prompts;

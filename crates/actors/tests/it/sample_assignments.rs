@@ -26,6 +26,7 @@ pub fn sample_assignment(phase: Phase) -> Assignment {
         feedback: Vec::new(),
         revises: false,
         dropped: Vec::new(),
+        taken_out: Vec::new(),
         conflicts: Vec::new(),
         answers: Vec::new(),
         findings: Vec::new(),
