@@ -22,9 +22,9 @@ pub(crate) struct CallKey {
 }
 
 impl CallKey {
-    /// The agent that the key belongs to; `None` if callers share it.
+    /// The caller that the key belongs to; `None` if callers share it.
     pub fn scope_owner<'a>(&self, caller: &'a Caller) -> Option<&'a Caller> {
-        (!self.is_shared && matches!(caller, Caller::Agent(_))).then_some(caller)
+        (!self.is_shared).then_some(caller)
     }
 }
 
@@ -40,8 +40,8 @@ impl Call {
         }
     }
 
-    /// Makes the call idempotent: a repetition with the same key changes nothing and returns the same receipt. An
-    /// agent's key is its own.
+    /// Makes the call idempotent: a repetition by the same caller with the same key changes nothing and returns the
+    /// same receipt.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(CallKey {
@@ -51,11 +51,11 @@ impl Call {
         self
     }
 
-    /// Like [`Self::with_key`], for keys that the engine chooses and all callers share.
+    /// Like [`Self::with_key`], for a key that all callers share. Whoever repeats the call gets the first answer.
     #[must_use]
-    pub(crate) fn with_shared_key(mut self, key: String) -> Self {
+    pub fn with_shared_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(CallKey {
-            text: key,
+            text: key.into(),
             is_shared: true,
         });
         self
@@ -82,8 +82,26 @@ impl Call {
         self
     }
 
+    /// The same call without its key, for a step before the one that the key belongs to.
+    #[must_use]
+    pub fn without_key(&self) -> Self {
+        Self {
+            key: None,
+            ..self.clone()
+        }
+    }
+
+    /// The same call without its version, for a step after the one that was conditional.
+    #[must_use]
+    pub fn without_version(&self) -> Self {
+        Self {
+            if_version: None,
+            ..self.clone()
+        }
+    }
+
     /// The same caller without key and version, for later steps of one operation.
-    pub(crate) fn follow_up(&self) -> Self {
+    pub fn follow_up(&self) -> Self {
         Self {
             key: None,
             if_version: None,

@@ -5,10 +5,10 @@ use plan::decide::{available_verbs, evaluate_gate, failed_advisory_rules};
 use plan::invariant::Gate;
 use plan::judgement::{FailedRule, RuleCounts};
 use plan::ledger::BudgetShortfall;
-use plan::project::HostId;
+use plan::project::{HostId, ProjectPause};
 use plan::stage::{ApplyState, ConstraintKind, WorkState};
 use plan::takeover::HolderLiveness;
-use plan::{Phase, Plan, PlanId, PlanStage, Refusal, Verb};
+use plan::{Phase, Plan, PlanId, PlanStage, QualifiedName, Refusal, Verb};
 use store::PlanRow;
 
 use crate::judge::{CheckDepth, GateSubject};
@@ -38,8 +38,11 @@ pub struct PlanDiagnosis {
 /// Why a queued plan cannot be claimed on this host.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClaimObstacle {
-    /// One of its projects is paused or deleted.
-    Project(Refusal),
+    ProjectPaused {
+        project: QualifiedName,
+        paused: ProjectPause,
+    },
+    ProjectDeleted(QualifiedName),
     /// One of its resources is on this other host.
     Host(HostId),
 }
@@ -152,17 +155,17 @@ impl Lifecycle {
         // A prepared landing must be finished even if its project is paused or deleted.
         let resources = plan.resources().iter().filter(|_| !plan.is_prepared());
         for resource in resources {
-            let refusal = match self.store.read_project(&resource.project)? {
-                None => Refusal::NoSuchProject(resource.project.clone()),
+            let obstacle = match self.store.read_project(&resource.project)? {
+                None => ClaimObstacle::ProjectDeleted(resource.project.clone()),
                 Some(project) => match project.paused {
-                    Some(paused) => Refusal::ProjectPaused {
+                    Some(paused) => ClaimObstacle::ProjectPaused {
                         project: project.name,
                         paused,
                     },
                     None => continue,
                 },
             };
-            return Ok(Some(ClaimObstacle::Project(refusal)));
+            return Ok(Some(obstacle));
         }
         Ok(match self.sandboxes().check_resources_reachable(plan) {
             Err(LifecycleError::WaitingForHost { host, .. }) => Some(ClaimObstacle::Host(host)),

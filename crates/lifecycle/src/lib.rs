@@ -17,6 +17,7 @@ mod claim;
 mod diagnosis;
 mod engine_progress;
 mod error;
+mod event_tail;
 mod events;
 mod execution_context;
 mod handle;
@@ -31,18 +32,20 @@ mod operations;
 mod perform;
 mod projects;
 mod reading;
+mod results;
 mod rules;
 mod submit;
+mod transcript_stream;
 mod work;
 
 pub use batch::NextPhase;
 pub use budget::Budgets;
 pub use call::Call;
 pub use claim::Claim;
-pub use diagnosis::{ClaimObstacle, PlanDiagnosis};
+pub use diagnosis::{ClaimObstacle, GateStatus, PlanDiagnosis};
 pub use engine_progress::EngineProgress;
 pub use error::{LifecycleError, RuleProblem};
-pub use events::EventStream;
+pub use events::{CommitWatcher, EventStream};
 pub use execution_context::{ChangesetHandle, ExecutionContext};
 pub use handle::HandleError;
 pub use judge::{Gates, RuleCheckConfig, check_rule, default_gates, unmatched_globs};
@@ -52,10 +55,14 @@ pub use local_host::LocalHost;
 pub use operations::{OperationOutcome, UseRequest};
 pub use perform::{
     CleanupReport, CrashRemnant, EnteredSandbox, Landing, LandingOutcome, LandingStep, OpenSandbox,
-    PlanSandboxes, RescuedWork, ResourceChanges, SubmitExceptions, UndoPlan,
+    PartSelection, PickMode, PickOutcome, PlanSandboxes, RescuedWork, ResourceChanges,
+    SubmitExceptions, UndoPlan,
 };
 pub use projects::{ForceRemoval, Projects};
+pub use results::{NumberedResult, ResultSource};
 pub use rules::Rules;
+pub use sandbox::{ContentKind, FileChange, FileVersions, HunkPart, LineRegion};
+pub use transcript_stream::{TranscriptStart, TranscriptStream};
 pub use work::{
     ActorSet, DEFAULT_LEASE, DriveOutcome, DriveProgress, PlanDriver, Worker, WorkerStats,
 };
@@ -75,6 +82,7 @@ pub struct Lifecycle {
     rule_checks: RuleCheckConfig,
     progress_listener: engine_progress::ProgressListener,
     budget: GlobalBudget,
+    event_tail: Arc<event_tail::EventTail>,
 }
 
 impl Lifecycle {
@@ -92,6 +100,7 @@ impl Lifecycle {
             rule_checks: RuleCheckConfig::default(),
             progress_listener: engine_progress::ProgressListener::default(),
             budget: GlobalBudget::default(),
+            event_tail: Arc::default(),
         }
     }
 

@@ -50,8 +50,10 @@ impl UsageMeter {
             state.exceeded = Some(format!("limit reached: {}", allowance.format_usage(used)));
             self.stop.request();
         }
-        let is_nearly_used_up =
-            |allowance: &&BudgetAllowance| allowance.is_nearly_exhausted_by(used);
+        // A limit that is already reached stops the run, and that message says so.
+        let is_nearly_used_up = |allowance: &&BudgetAllowance| {
+            allowance.is_nearly_exhausted_by(used) && !allowance.is_exhausted_by(used)
+        };
         let mut warnings = Vec::new();
         for allowance in self.grant.0.iter().filter(is_nearly_used_up) {
             if state.warned.insert(allowance.unit) {

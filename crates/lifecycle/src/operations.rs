@@ -16,7 +16,7 @@ use plan::invariant::{Gate, RuleName};
 use plan::judgement::RuleOutcome;
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::repository_policy::SandboxCleanupPolicy;
-use plan::stage::{ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
+use plan::stage::{ApplyState, ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
 use plan::{
     Action, ActorDefinition, ChangesetId, Command, CommandReceipt, Epoch, LandingOptions, Phase,
     Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy,
@@ -36,6 +36,17 @@ pub struct OperationOutcome {
     pub receipt: CommandReceipt,
     /// The operation was already done, under the same key or by the same holder.
     pub repeated: bool,
+}
+
+/// What an approval is given for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ApprovalPurpose {
+    /// For any later landing.
+    Standing,
+    /// For the landing that the caller is about to start.
+    CallerLanding,
+    /// For a landing by the engine.
+    EngineLanding,
 }
 
 /// The input for a new plan.
@@ -262,15 +273,35 @@ impl Lifecycle {
         options: &LandingOptions,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.approve_result_with(plan_id, options, false, call)
+        self.submit_approval(plan_id, options, ApprovalPurpose::Standing, call)
     }
 
-    /// Like [`Self::approve_result`]. A `single_use` approval is only for the landing that the caller is about to start.
-    pub(crate) fn approve_result_with(
+    /// Approves the result and asks the engine to land it. Whoever drives the plan next lands it. A landing that could
+    /// not be completed is queued again in a second commit.
+    pub fn request_landing(
         &self,
         plan_id: PlanId,
         options: &LandingOptions,
-        single_use: bool,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let plan = self.get_plan(plan_id)?.plan;
+        if plan.has_targets() && plan.result().is_some() {
+            self.landing().check_landing_options(&plan, options)?;
+        }
+        let done = self.submit_approval(plan_id, options, ApprovalPurpose::EngineLanding, call)?;
+        match done.plan.stage() {
+            PlanStage::Apply(ApplyState::Constrained(_)) => {
+                self.retry_phase(plan_id, false, None, &call.follow_up())
+            }
+            PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => Ok(done),
+        }
+    }
+
+    pub(crate) fn submit_approval(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        purpose: ApprovalPurpose,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
         self.landing().check_can_land(plan_id, options)?;
@@ -279,7 +310,8 @@ impl Lifecycle {
         let approve = ApproveResult {
             options: options.clone(),
             targets,
-            once: single_use,
+            once: purpose != ApprovalPurpose::Standing,
+            lands: purpose == ApprovalPurpose::EngineLanding,
         };
         let committed = self.submit(approve, &CommandTarget::for_plan(&row.plan), call)?;
         self.read_outcome(committed)

@@ -65,7 +65,12 @@ fn key_scope(command: &Command, plan_id: Option<PlanId>, owner: Option<&Caller>)
         scope.push_str(&format!(" {plan_id}"));
     }
     if let Some(owner) = owner {
-        scope.push_str(&format!(" {owner}"));
+        let kind = match owner {
+            Caller::Person(_) => "person",
+            Caller::Agent(_) => "agent",
+            Caller::Worker(_) => "worker",
+        };
+        scope.push_str(&format!(" {kind} {}", owner.name()));
     }
     scope
 }

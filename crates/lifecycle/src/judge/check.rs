@@ -132,6 +132,7 @@ impl GateEvaluation<'_> {
         let reference = rule.reference();
         if let Some(known_outcome) =
             find_known_outcome(&self.snapshot.evidence, &reference, self.subject_digest)
+            && !self.should_run_again(&known_outcome)
         {
             return Ok(known_outcome);
         }
@@ -169,6 +170,7 @@ impl GateEvaluation<'_> {
             if let Some(snapshot) = self.lifecycle.store.read_snapshot(plan.id())?
                 && let Some(known_outcome) =
                     find_known_outcome(&snapshot.evidence, &reference, self.subject_digest)
+                && !self.should_run_again(&known_outcome)
             {
                 return Ok(known_outcome);
             }
@@ -264,6 +266,12 @@ impl GateEvaluation<'_> {
         };
         self.store_evidence(Some(&verdict), used)?;
         Ok(outcome)
+    }
+
+    /// A check that could not run is tried again: what it lacks may have been installed since.
+    fn should_run_again(&self, known_outcome: &RuleOutcome) -> bool {
+        let runs_checks = matches!(self.depth, CheckDepth::RunChecks);
+        runs_checks && matches!(known_outcome, RuleOutcome::Broken(_))
     }
 
     /// Returns the budget for a check by an actor, or nothing if it is spent. Waits while the rest is only reserved
@@ -371,8 +379,15 @@ impl CheckEnvironment<'_> {
     ) -> RuleOutcome {
         for (setup, sandbox) in setups {
             let report = self.run_shell(setup, std::slice::from_ref(sandbox), time);
-            if let RuleOutcome::Failed(why) = outcome_from_report(report) {
-                return RuleOutcome::Failed(format!("setting up the checkout failed: {why}"));
+            match outcome_from_report(report) {
+                RuleOutcome::Held => {}
+                RuleOutcome::Failed(why) => {
+                    return RuleOutcome::Failed(format!("setting up the checkout failed: {why}"));
+                }
+                RuleOutcome::Broken(why) => {
+                    return RuleOutcome::Broken(format!("setting up the checkout: {why}"));
+                }
+                open @ RuleOutcome::Open(_) => return open,
             }
         }
         outcome_from_report(self.run_shell(command, &self.sandboxes, time))
@@ -404,7 +419,7 @@ impl CheckEnvironment<'_> {
                 }
             });
             let progress = |progress: RunProgress| {
-                if let RunProgress::UsageChanged(usage) = progress {
+                if let Some(usage) = progress.usage() {
                     meter.record_usage(usage);
                 }
             };
@@ -486,6 +501,7 @@ impl CheckEnvironment<'_> {
             feedback: Vec::new(),
             revises: false,
             dropped: Vec::new(),
+            taken_out: Vec::new(),
             conflicts: Vec::new(),
             answers: Vec::new(),
             findings: Vec::new(),
@@ -498,8 +514,49 @@ impl CheckEnvironment<'_> {
 const DENIED_ACCESS_HINT: &str = "\nRule commands are confined: they can write only to their checkout and a temporary directory. If this one was \
                             denied access, allow the path: planwright config set sandbox.writable PATHS (or sandbox.readable)";
 
+/// Exit code of a shell that found a program but could not execute it.
+const NOT_EXECUTABLE: i32 = 126;
+
+/// Exit code of a shell that did not find a program, or not the interpreter in its first line.
+const NOT_FOUND: i32 = 127;
+
+/// Says that a command cannot run, which program is missing, and what helps.
+fn explain_broken_command(message: &str) -> String {
+    let remedy = "Install it or correct the rule; sending the result back would not help.";
+    match find_missing_program(message) {
+        Some(program) => {
+            format!(
+                "the command cannot run, because `{program}` is missing or not executable. {remedy}\n{message}"
+            )
+        }
+        None => {
+            format!("the command cannot run, because a program is missing. {remedy}\n{message}")
+        }
+    }
+}
+
+/// Finds the program that a shell or `env` complains about last.
+fn find_missing_program(message: &str) -> Option<String> {
+    const COMPLAINTS: [&str; 4] = [
+        "not found",
+        "command not found",
+        "No such file or directory",
+        "Permission denied",
+    ];
+    message.lines().rev().find_map(|line| {
+        let complaint = COMPLAINTS
+            .into_iter()
+            .find_map(|complaint| line.trim_end().strip_suffix(complaint));
+        let before = complaint?.strip_suffix(": ")?;
+        let (_, program) = before.rsplit_once(": ").unwrap_or(("", before));
+        let program = program.trim_matches(|letter| "`'\"\u{2018}\u{2019}".contains(letter));
+        (!program.is_empty()).then(|| program.to_owned())
+    })
+}
+
 /// A rule holds only if its command ended without an error.
 fn outcome_from_report(report: Report) -> RuleOutcome {
+    let exit_code = report.exit_code;
     match report.outcome {
         ReportOutcome::Done => RuleOutcome::Held,
         ReportOutcome::Failed { message, .. } => {
@@ -513,7 +570,12 @@ fn outcome_from_report(report: Report) -> RuleOutcome {
             {
                 rule_message.push_str(DENIED_ACCESS_HINT);
             }
-            RuleOutcome::Failed(rule_message)
+            match exit_code {
+                Some(NOT_EXECUTABLE | NOT_FOUND) => {
+                    RuleOutcome::Broken(explain_broken_command(&rule_message))
+                }
+                Some(_) | None => RuleOutcome::Failed(rule_message),
+            }
         }
         ReportOutcome::NeedsAnswer { question, .. } => RuleOutcome::Failed(format!(
             "the command asked a question instead of passing or failing: {question}"

@@ -171,6 +171,24 @@ impl Gates<'_> {
         Ok(frozen)
     }
 
+    /// Returns whether the rules in a checkout differ from those at the commit that plans land on. Rules there that
+    /// cannot be read count as different.
+    pub fn rules_differ_from_target(
+        &self,
+        location: &LocalResource,
+    ) -> Result<bool, LifecycleError> {
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
+        let tip = sandboxes.read_tip(location)?;
+        let text = sandboxes
+            .checks()
+            .read_working_tree_file(location, REPOSITORY_CONFIG_FILE)?;
+        let here = self.parse_rule_drafts(location, text, "")?;
+        Ok(match self.read_rules_at(location, Some(&tip)) {
+            Ok(committed) => !here.iter().eq(committed.iter().map(|rule| &rule.draft)),
+            Err(_) => true,
+        })
+    }
+
     /// Parses the rules in a file and checks that each can be evaluated.
     fn parse_rule_drafts(
         &self,

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use plan::stage::ApplyState;
+use plan::stage::{ApplyState, ResultContent};
 use plan::{Plan, PlanId, PlanStage};
 use sandbox::{ArchivedFiles, NestedRepositories, RescueRef, SandboxKey, SandboxOpening};
 
 use super::EnteredSandbox;
-use super::enter::{parse_object_id, result_tree};
-use crate::{Claim, LifecycleError, PlanSandboxes};
+use super::enter::{parse_object_id, tree_of_resource};
+use crate::{Claim, LifecycleError, PlanSandboxes, ResultSource};
 
 /// Work that did not land, kept under a rescue ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +44,22 @@ impl PlanSandboxes<'_> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut report = CleanupReport::default();
         let landed = matches!(plan.stage(), PlanStage::Apply(ApplyState::Applied(_)));
+        let submitted = match landed {
+            true => self.find_submitted_result(plan)?,
+            false => None,
+        };
         for location in self.lifecycle.locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
             };
-            let newest = match result_tree(plan, &location.name) {
-                Some(tree) if landed => sandboxes
+            let submitted = submitted.as_ref();
+            let submitted = submitted.and_then(|result| tree_of_resource(result, &location.name));
+            let newest = match submitted {
+                Some(tree) => sandboxes
                     .rescue()
                     .rescue_late_changes(&sandbox_key, &parse_object_id(tree)?)?,
-                Some(_) | None => sandboxes.rescue().rescue_current_work(&sandbox_key)?,
+                None => sandboxes.rescue().rescue_current_work(&sandbox_key)?,
             };
             let older = sandboxes.rescue().rescue_older_sandboxes(&sandbox_key)?;
             report
@@ -82,6 +88,18 @@ impl PlanSandboxes<'_> {
         };
         report.is_removed = sandboxes.rescue().remove_plan(plan.id(), release_pins)?;
         Ok(report)
+    }
+
+    /// The result that the sandboxes were left with. A pick changes the result and not the sandboxes: what it
+    /// left out is in a plan of its own, or a person decided against it.
+    fn find_submitted_result(&self, plan: &Plan) -> Result<Option<ResultContent>, LifecycleError> {
+        if plan.sandbox_preparation().picked.is_empty() {
+            return Ok(plan.result().cloned());
+        }
+        let results = self.lifecycle.list_results(plan.id())?;
+        let mut submitted = results.into_iter().rev();
+        let submitted = submitted.find(|result| result.source != ResultSource::Picked);
+        Ok(submitted.map(|result| result.content))
     }
 
     /// Restores sandboxes from rescue refs, as they were before the cleanup.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use actors::Stop;
 use plan::base::SandboxStartPoint;
 use plan::command::RecordBases;
-use plan::stage::FailureCategory;
+use plan::stage::{FailureCategory, ResultContent};
 use plan::{Epoch, Phase, Plan, PlanId, Refusal, ResourceCommit};
 use sandbox::{
     LocalResource, ObjectId, OccupiedSandbox, SandboxCondition, SandboxError, SandboxKey,
@@ -209,6 +209,12 @@ impl PlanSandboxes<'_> {
                 .capture()
                 .protect_ignored_files(sandbox_key, &sandbox, condition)?;
         }
+        let picked = plan.sandbox_preparation().picked.iter();
+        let mut picked = picked.filter(|tree| tree.resource == sandbox_key.resource.name);
+        if let Some(picked) = picked.next() {
+            let tree = parse_object_id(&picked.tree)?;
+            sandboxes.take_out_unpicked(sandbox_key, epoch, &tree)?;
+        }
         if plan.sandbox_preparation().catch_up {
             let tip = sandboxes.read_tip(sandbox_key.resource)?;
             sandbox = sandboxes.merge_target_into_sandbox(sandbox_key, epoch, &tip)?;
@@ -312,11 +318,14 @@ pub(crate) fn parse_object_id(text: &str) -> Result<ObjectId, LifecycleError> {
 
 /// The tree of a resource in the plan's result.
 pub(super) fn result_tree<'a>(plan: &'a Plan, resource: &str) -> Option<&'a str> {
-    let trees = plan.result().into_iter().flat_map(|result| &result.trees);
-    trees
-        .filter(|tree| tree.resource == resource)
-        .map(|tree| tree.tree.as_str())
-        .next()
+    tree_of_resource(plan.result()?, resource)
+}
+
+/// The tree of a resource in a result.
+pub(super) fn tree_of_resource<'a>(result: &'a ResultContent, resource: &str) -> Option<&'a str> {
+    let mut trees = result.trees.iter();
+    let tree = trees.find(|tree| tree.resource == resource)?;
+    Some(&tree.tree)
 }
 
 impl From<SandboxError> for LifecycleError {

@@ -13,7 +13,9 @@ pub use cleanup::{CleanupReport, OpenSandbox, RescuedWork};
 pub use crash_recovery::CrashRemnant;
 pub use enter::EnteredSandbox;
 pub(crate) use enter::parse_object_id;
-pub use land::{Landing, LandingOutcome, LandingStep, UndoPlan};
+pub use land::{
+    Landing, LandingOutcome, LandingStep, PartSelection, PickMode, PickOutcome, UndoPlan,
+};
 pub use view_changes::ResourceChanges;
 
 use crate::Lifecycle;

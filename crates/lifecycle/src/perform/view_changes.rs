@@ -1,6 +1,6 @@
 //! Computes a plan's diff, even while an agent is working. Read-only; caches nothing.
 
-use plan::stage::{IgnoredPaths, WorkState};
+use plan::stage::{IgnoredPaths, ResultContent, WorkState};
 use plan::{Plan, PlanId, PlanStage};
 use sandbox::{SandboxKey, TreeDiff};
 
@@ -46,6 +46,32 @@ impl PlanSandboxes<'_> {
                 }
                 Some(_) | None => Ok(sandboxes.diff_sandbox(sandbox_key)?),
             }
+        })
+    }
+
+    /// Returns the changes between two results of a plan, or from the base to one of them.
+    pub fn view_result_changes(
+        &self,
+        plan_id: PlanId,
+        from: Option<&ResultContent>,
+        to: &ResultContent,
+    ) -> Result<Vec<ResourceChanges>, LifecycleError> {
+        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
+        let tree_in = |result: &ResultContent, name: &str| {
+            let mut trees = result.trees.iter();
+            trees.find(|tree| tree.resource == name).cloned()
+        };
+        self.view_each_resource(plan_id, |_, sandbox_key| {
+            let name = &sandbox_key.resource.name;
+            let Some(new) = tree_in(to, name) else {
+                return Ok(None);
+            };
+            let old = match from.and_then(|from| tree_in(from, name)) {
+                Some(earlier) => earlier.tree,
+                None => new.base,
+            };
+            let (old, new) = (parse_object_id(&old)?, parse_object_id(&new.tree)?);
+            Ok(Some(sandboxes.diff_trees(sandbox_key, &old, &new)?))
         })
     }
 

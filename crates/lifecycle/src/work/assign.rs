@@ -54,6 +54,7 @@ impl Lifecycle {
             feedback: history_notes.feedback,
             revises: history_notes.revises,
             dropped: history_notes.dropped,
+            taken_out: history_notes.taken_out,
             conflicts: self.list_conflicts(plan)?,
             answers: history_notes.answers,
             findings: history_notes.findings,
@@ -141,6 +142,7 @@ struct HistoryNotes {
     feedback: Vec<Finding>,
     revises: bool,
     dropped: Vec<String>,
+    taken_out: Vec<String>,
     answers: Vec<Finding>,
     findings: Vec<Finding>,
 }
@@ -176,6 +178,13 @@ impl HistoryNotes {
                 }
                 self.answers.clear();
             }
+            Event::ResultPicked { reduced, .. } => {
+                for path in reduced.iter().map(ToString::to_string) {
+                    if !self.taken_out.contains(&path) {
+                        self.taken_out.push(path);
+                    }
+                }
+            }
             Event::Asked { question: asked } => question.clone_from(&asked.text.to_string()),
             Event::Answered { answer, .. } => self.answers.push(Finding {
                 about: std::mem::take(question),
@@ -201,6 +210,7 @@ impl HistoryNotes {
             Event::Retried { fresh: true, .. } => {
                 self.revises = false;
                 self.dropped.clear();
+                self.taken_out.clear();
             }
             Event::Created(_)
             | Event::GateHeld { .. }
@@ -230,6 +240,7 @@ impl HistoryNotes {
     fn reset_for_new_phase(&mut self) {
         self.revises = false;
         self.dropped.clear();
+        self.taken_out.clear();
         self.answers.clear();
     }
 }

@@ -1,9 +1,10 @@
 //! Advances one plan step by step until it ends or needs a person.
 
-use actors::{RunProgress, Stop};
+use actors::Stop;
 use plan::decide::{EngineStep, IdleReason, next_engine_step};
 use plan::ledger::BudgetShortfall;
 use plan::plan::ResultRemedy;
+use plan::transcript::TranscriptEntry;
 use plan::{Caller, Phase, Plan, PlanId, QualifiedName, Refusal, Span};
 use store::PlanRow;
 
@@ -33,7 +34,12 @@ pub enum DriveProgress {
         actor: QualifiedName,
         phase: Phase,
     },
-    ActorProgress(RunProgress),
+    /// The agent's program runs, confined like this.
+    AgentRunning {
+        isolation: String,
+    },
+    /// What the agent says and does.
+    AgentEntry(TranscriptEntry),
     /// 80 % of a limit is used. The text names the amount and the limit.
     NearLimit(String),
     LandingStarted,
@@ -105,6 +111,11 @@ impl PlanDriver<'_> {
                         Refusal::ProjectPaused { .. } | Refusal::NoSuchProject(_),
                     )),
                 ) => return Ok(DriveOutcome::Unreachable(error)),
+                // The request to land is stale: rules changed after the approval, so a person has to look again.
+                Err(LifecycleError::Refused(Refusal::ApprovalVoid(_))) if requester.is_none() => {
+                    (self.on_progress)(&row.plan, &DriveProgress::Idle);
+                    return Ok(DriveOutcome::Blocked);
+                }
                 // Another holder was faster. Read the plan again and find its next step.
                 Err(LifecycleError::Refused(refusal)) if is_overtaken(&refusal) => {}
                 // The claim was released. The stop is handled at the top of the loop.

@@ -7,6 +7,7 @@ mod begin;
 mod drive;
 mod pick;
 mod run;
+mod transcript_recorder;
 mod worker;
 
 pub use actor_set::ActorSet;

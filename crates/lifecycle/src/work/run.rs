@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use actors::{Actor, Report, ReportOutcome, Stop, Workplace};
+use actors::{Actor, Report, ReportOutcome, RunProgress, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::ledger::{BudgetAmount, BudgetGrant};
 use plan::stage::{FailureCategory, ResultContent};
@@ -13,6 +13,7 @@ use plan::{ErasableText, Phase, Plan, Refusal, Span};
 use sandbox::{RunRecord, SandboxKey};
 
 use super::drive::{DriveProgress, PlanDriver};
+use super::transcript_recorder::TranscriptRecorder;
 use crate::lease_keeper::{HoldOutcome, LeaseChecks, LeaseKeeper};
 use crate::meter::UsageMeter;
 use crate::{Call, Claim, LifecycleError, OperationOutcome};
@@ -37,7 +38,30 @@ impl PlanDriver<'_> {
     ) -> Result<(), LifecycleError> {
         let stop = Stop::default();
         let meter = UsageMeter::new(grant, stop.clone());
-        let outcome = match self.run_actor(claim, actor, &meter, &stop) {
+        let store = &*self.lifecycle.store;
+        let recorder = TranscriptRecorder::new(store, claim.plan().id(), claim.epoch());
+        let submitted = self.run_recorded(claim, actor, (&meter, &recorder), &stop);
+        // If the store was unavailable before, it has taken the report now.
+        recorder.write_rest();
+        submitted
+    }
+
+    fn run_recorded(
+        &self,
+        claim: &Claim,
+        actor: &dyn Actor,
+        (meter, recorder): (&UsageMeter, &TranscriptRecorder<'_>),
+        stop: &Stop,
+    ) -> Result<(), LifecycleError> {
+        let outcome = std::thread::scope(|threads| {
+            threads.spawn(|| recorder.write_until_finished());
+            // Also ends the thread after a panic.
+            let _finisher = recorder.finish_on_drop();
+            self.run_actor(claim, actor, (meter, recorder), stop)
+        });
+        // Store the transcript first, so that a reader of the result can also read what led to it.
+        recorder.write_rest();
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             // An unavailable store is not the plan's fault, so release the claim.
             Err(error @ (LifecycleError::Store(_) | LifecycleError::CommitUnknown(_))) => {
@@ -99,7 +123,7 @@ impl PlanDriver<'_> {
         &self,
         claim: &Claim,
         actor: &dyn Actor,
-        meter: &UsageMeter,
+        (meter, recorder): (&UsageMeter, &TranscriptRecorder<'_>),
         stop: &Stop,
     ) -> Result<HoldOutcome<Report>, LifecycleError> {
         let on_tick = || self.report_warnings(claim.plan(), meter.check_limits());
@@ -109,8 +133,9 @@ impl PlanDriver<'_> {
             on_tick: &on_tick,
         };
         let keeper = LeaseKeeper::for_claim(claim, self.lease);
-        let outcome =
-            keeper.watch_while(&checks, || self.run_actor_held(claim, actor, meter, stop));
+        let outcome = keeper.watch_while(&checks, || {
+            self.run_actor_held(claim, actor, (meter, recorder), stop)
+        });
         Ok(HoldOutcome {
             value: outcome.value?,
             lease_lost: outcome.lease_lost,
@@ -127,7 +152,7 @@ impl PlanDriver<'_> {
         &self,
         claim: &Claim,
         actor: &dyn Actor,
-        meter: &UsageMeter,
+        (meter, recorder): (&UsageMeter, &TranscriptRecorder<'_>),
         stop: &Stop,
     ) -> Result<Report, LifecycleError> {
         let plan = claim.plan();
@@ -156,17 +181,22 @@ impl PlanDriver<'_> {
             }
         }
         let isolation = std::sync::Mutex::new(None);
-        let progress = |progress: actors::RunProgress| {
-            if let actors::RunProgress::Started {
-                isolation: description,
-            } = &progress
-            {
-                *lock_mutex(&isolation) = Some(description.clone());
+        let on_progress = |progress: RunProgress| {
+            if let Some(usage) = progress.usage() {
+                self.report_warnings(plan, meter.record_usage(usage));
             }
-            if let actors::RunProgress::UsageChanged(usage) = &progress {
-                self.report_warnings(plan, meter.record_usage(*usage));
-            }
-            (self.on_progress)(plan, &DriveProgress::ActorProgress(progress));
+            let progress = match progress {
+                RunProgress::Started {
+                    isolation: description,
+                } => {
+                    *lock_mutex(&isolation) = Some(description.clone());
+                    DriveProgress::AgentRunning {
+                        isolation: description,
+                    }
+                }
+                RunProgress::Entry(entry) => DriveProgress::AgentEntry(recorder.record(entry)),
+            };
+            (self.on_progress)(plan, &progress);
         };
         let workplace = Workplace {
             run_dir: run_dir.clone(),
@@ -175,7 +205,7 @@ impl PlanDriver<'_> {
             time_limit: plan.limits().timeout.map(plan::Span::as_duration),
             strategy_wanted: plan.strategy_wanted(),
             stop: stop.clone(),
-            on_progress: &progress,
+            on_progress: &on_progress,
         };
         let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));
         let report = std::panic::catch_unwind(work).unwrap_or_else(|payload| {

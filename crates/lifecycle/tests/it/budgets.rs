@@ -9,6 +9,7 @@ use actors::{Actor, Assignment, Report, ReportOutcome, RunProgress, Stop, Usage,
 use plan::ledger::{BudgetAmount, GlobalBudget, MeteringLevel};
 use plan::plan::PlanLimits;
 use plan::stage::FailureCategory;
+use plan::transcript::TranscriptContent;
 use plan::{Caller, Money, PlanActors, PlanId, Profile, Refusal, Span};
 use planwright_lifecycle::{Call, DriveProgress, Lifecycle, LifecycleError, UseRequest, Worker};
 use store::{MemoryStore, PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store};
@@ -66,7 +67,7 @@ impl Actor for SpendingActor {
             usage.cost_micros += self.price;
             usage.output_tokens += 10;
             if self.metering != MeteringLevel::Time {
-                (workplace.on_progress)(RunProgress::UsageChanged(usage));
+                (workplace.on_progress)(RunProgress::Entry(TranscriptContent::Usage(usage)));
             }
             if workplace.stop.wait_for_request(Duration::from_millis(5)) {
                 outcome = ReportOutcome::Stopped;
@@ -134,6 +135,24 @@ fn is_out_of_budget(lifecycle: &Lifecycle, plan_id: PlanId) -> bool {
     let plan = lifecycle.get_plan(plan_id).unwrap().plan;
     let failure = plan.stage().failure();
     failure.is_some_and(|failure| failure.category == FailureCategory::Budget)
+}
+
+/// A run that jumps over its limit is stopped, and that message says so. It is not "near" the limit any more.
+#[test]
+fn a_limit_that_is_passed_at_once_is_not_called_near() {
+    let lifecycle = Lifecycle::open(MemoryStore::new());
+    create_plan(&lifecycle, limit_cents(10));
+    let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
+    let warning_sink = Arc::clone(&warnings);
+    let worker = Worker::new(&lifecycle)
+        .actor("bot", SpendingActor::spending(1, 50 * CENT))
+        .on_progress(move |_, progress| {
+            if let DriveProgress::NearLimit(text) = progress {
+                warning_sink.lock().unwrap().push(text.clone());
+            }
+        });
+    worker.drain(&Stop::default()).unwrap();
+    assert_eq!(*warnings.lock().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -402,7 +421,7 @@ fn a_cancelled_run_is_charged_what_it_used() {
     let worker = Worker::new(&lifecycle)
         .actor("bot", SpendingActor::spending(1000, CENT))
         .on_progress(move |plan, progress| {
-            if let DriveProgress::ActorProgress(RunProgress::UsageChanged(_)) = progress {
+            if let DriveProgress::AgentEntry(_) = progress {
                 let _ = other.cancel_plan(plan.id(), None, &call_as_ada());
             }
         });

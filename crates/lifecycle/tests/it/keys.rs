@@ -1,6 +1,8 @@
 //! Idempotency keys: a command with a key is done once, and the key is refused with other arguments.
 //! Also covers claims, gates and short handles.
 
+use std::collections::BTreeSet;
+
 use plan::invariant::{Gate, RuleScope};
 use plan::project::{Resource, ResourcePlace};
 use plan::{Caller, Phase, PlanActors, QualifiedName, Refusal, Span, Verb};
@@ -55,7 +57,7 @@ fn check_key_applies_once<T: PartialEq + std::fmt::Debug>(
 
 /// Guards against a remembered answer reaching a caller that was not allowed to get it.
 #[test]
-fn an_agent_gets_no_answer_of_another_caller() {
+fn a_caller_gets_no_answer_of_another() {
     let lifecycle = open_engine();
     let plan_of = |caller: Caller| {
         let call = Call::by(caller).with_key("once");
@@ -68,7 +70,16 @@ fn an_agent_gets_no_answer_of_another_caller() {
     let ada = || Caller::Person("ada".to_owned());
     let of_ada = plan_of(ada());
     assert_eq!(plan_of(ada()), of_ada);
-    assert_ne!(plan_of(Caller::Agent("ada".to_owned())), of_ada);
+    let others = [
+        Caller::Person("bob".to_owned()),
+        Caller::Agent("ada".to_owned()),
+        Caller::Worker("ada".to_owned()),
+        Caller::Person("agent ada".to_owned()),
+    ];
+    let mut plans = BTreeSet::from([of_ada]);
+    for other in others {
+        assert!(plans.insert(plan_of(other.clone())), "{other:?}");
+    }
     let cancel = |caller: Caller| {
         let call = Call::by(caller).with_key("stop");
         lifecycle.cancel_plan(of_ada, None, &call)
@@ -367,7 +378,7 @@ fn a_deleted_project_is_reported_as_the_obstacle() {
         .unwrap();
     assert_eq!(
         lifecycle.diagnose_plan(plan_id).unwrap().obstacle,
-        Some(ClaimObstacle::Project(Refusal::NoSuchProject(shop)))
+        Some(ClaimObstacle::ProjectDeleted(shop))
     );
 }
 

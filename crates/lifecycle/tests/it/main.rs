@@ -16,4 +16,5 @@ mod keys;
 mod landing;
 mod projects;
 mod takeover;
+mod transcripts;
 mod workers;

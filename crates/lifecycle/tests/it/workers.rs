@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use actors::{Actor, Assignment, Report, ReportOutcome, Stop, Workplace};
+use actors::{Actor, Assignment, Report, ReportOutcome, RunProgress, Stop, Workplace};
 use plan::stage::{FailureCategory, StateName};
+use plan::transcript::TranscriptContent;
 use plan::{Caller, Phase, PlanActors, PlanId, Profile, Span, Timestamp};
-use planwright_lifecycle::{ActorSet, Call, Lifecycle, UseRequest, Worker};
+use planwright_lifecycle::{ActorSet, Call, DriveProgress, Lifecycle, UseRequest, Worker};
 use store::fault::{FaultPoint, StoreFault, StoreFaults};
 use store::{MemoryStore, PlanFilter, SqliteOptions, SqliteStore};
 use testkit::clock::TestClock;
@@ -358,6 +359,47 @@ fn many_workers_run_each_plan_once() {
         ..PlanFilter::default()
     };
     assert!(lifecycle.list_plans(&left, None, 10).unwrap().is_empty());
+}
+
+/// Says something and ends.
+struct TalkingActor;
+
+impl Actor for TalkingActor {
+    fn work(&self, _: &Assignment, workplace: &Workplace<'_>) -> Report {
+        for text in ["I look.", "Done."] {
+            let text = text.to_owned();
+            (workplace.on_progress)(RunProgress::Entry(TranscriptContent::Text { text }));
+        }
+        Report::done("Done.")
+    }
+}
+
+/// Whoever is notified of the result can read what led to it.
+#[test]
+fn transcript_is_stored_when_the_plan_comes_to_rest() {
+    let lifecycle = Lifecycle::open(MemoryStore::new());
+    let plan_id = create_plan(&lifecycle, Profile::Review);
+    let other = lifecycle.clone();
+    let stored = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&stored);
+    let worker = Worker::new(&lifecycle)
+        .actor("bot", TalkingActor)
+        .on_progress(move |plan, progress| {
+            if *progress == DriveProgress::Idle {
+                let entries = other.store().read_transcript(plan.id(), None, 10).unwrap();
+                sink.lock().unwrap().extend(entries);
+            }
+        });
+    worker.drain(&Stop::default()).unwrap();
+    let stored = stored.lock().unwrap();
+    let texts: Vec<Option<String>> = stored
+        .iter()
+        .map(|stored| stored.entry.content.describe_activity())
+        .collect();
+    let expected = ["I look.", "Done."].map(|text| Some(text.to_owned()));
+    assert_eq!(texts, expected);
+    let epoch = lifecycle.get_plan(plan_id).unwrap().plan.epoch();
+    assert!(stored[0].position.epoch <= epoch, "{stored:?}");
 }
 
 /// A store whose writes fail at `point` during an outage, which begins when the actor ends.

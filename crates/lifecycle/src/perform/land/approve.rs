@@ -8,6 +8,7 @@ use plan::{LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{SandboxError, SandboxKey};
 
 use super::{LANDING_LEASE, landing_method, needs_new_approval, parse_result_tree};
+use crate::operations::ApprovalPurpose;
 use crate::{Call, Landing, LifecycleError, OperationOutcome};
 
 impl Landing<'_> {
@@ -44,7 +45,7 @@ impl Landing<'_> {
     }
 
     /// Checks that the result can land with these options.
-    pub(super) fn check_landing_options(
+    pub(crate) fn check_landing_options(
         &self,
         plan: &Plan,
         options: &LandingOptions,
@@ -148,7 +149,7 @@ impl Landing<'_> {
     ) -> Result<OperationOutcome, LifecycleError> {
         match self
             .lifecycle
-            .approve_result_with(plan_id, options, true, call)
+            .submit_approval(plan_id, options, ApprovalPurpose::CallerLanding, call)
         {
             Err(LifecycleError::Refused(_)) => self.lifecycle.apply_plan(plan_id, call),
             other => other,
@@ -187,7 +188,7 @@ impl Landing<'_> {
             return Ok(false);
         }
         self.lifecycle
-            .approve_result_with(plan.id(), options, true, call)
+            .submit_approval(plan.id(), options, ApprovalPurpose::CallerLanding, call)
             .map(|_| true)
     }
 }

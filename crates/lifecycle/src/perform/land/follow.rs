@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use actors::Stop;
 use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, FailureCategory, StateName};
 use plan::{
@@ -16,9 +15,6 @@ use crate::{Call, EngineProgress, Landing, LifecycleError, OperationOutcome};
 
 /// How long to wait for another process's landing. It may have slow rules to check.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-
-/// How long to wait for a commit before checking the holder again: its death causes no commit.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How many plans are searched for the remainder of another.
 const MAX_PLANS: usize = 1000;
@@ -55,8 +51,10 @@ impl Landing<'_> {
         refusal: Refusal,
     ) -> Result<Option<LandingOutcome>, LifecycleError> {
         let stop = follower.call.stop.clone().unwrap_or_default();
+        let mut commits = self.lifecycle.watch_commits()?;
         loop {
-            let plan = self.lifecycle.get_plan(follower.plan_id)?.plan;
+            let row = self.lifecycle.get_plan(follower.plan_id)?;
+            let plan = &row.plan;
             let PlanStage::Apply(landing) = plan.stage() else {
                 return Err(refusal.into());
             };
@@ -67,7 +65,7 @@ impl Landing<'_> {
                         return Err(refusal.into());
                     }
                     return Ok(Some(LandingOutcome::Landed {
-                        rest: self.find_rest(&plan)?,
+                        rest: self.find_rest(plan)?,
                         done: outcome_by_other(plan),
                         kept: Vec::new(),
                         followed: true,
@@ -81,7 +79,7 @@ impl Landing<'_> {
                 }
                 ApplyState::Errored(failure)
                     if failure.category == FailureCategory::Lost
-                        && self.retry_lost_landing(&plan, follower.call)? =>
+                        && self.retry_lost_landing(plan, follower.call)? =>
                 {
                     continue;
                 }
@@ -96,13 +94,16 @@ impl Landing<'_> {
             }
             if !follower.is_reported {
                 self.lifecycle
-                    .report_progress(&plan, EngineProgress::FollowingLanding(holder));
+                    .report_progress(plan, EngineProgress::FollowingLanding(holder));
                 follower.is_reported = true;
             }
-            if self.try_take_over(&plan, follower.call)? {
+            if self.try_take_over(plan, follower.call)? {
                 continue;
             }
-            self.wait_for_commit(&stop)?;
+            commits.wait_for_holder(&row, &stop, || Ok(()))?;
+            if stop.is_requested() {
+                return Err(LifecycleError::Stopped);
+            }
         }
     }
 
@@ -149,14 +150,6 @@ impl Landing<'_> {
         }
     }
 
-    fn wait_for_commit(&self, stop: &Stop) -> Result<(), LifecycleError> {
-        self.lifecycle.store.wait_for_commit(POLL_INTERVAL)?;
-        match stop.is_requested() {
-            true => Err(LifecycleError::Stopped),
-            false => Ok(()),
-        }
-    }
-
     /// Finds the plan with the remainder of this one, if parts did not land.
     fn find_rest(&self, plan: &Plan) -> Result<Option<PlanId>, LifecycleError> {
         let changed = changed_trees(plan).count();
@@ -180,7 +173,7 @@ impl Landing<'_> {
 }
 
 /// The outcome for a caller that waited: the plan as the other holder left it.
-fn outcome_by_other(plan: Plan) -> OperationOutcome {
+fn outcome_by_other(plan: &Plan) -> OperationOutcome {
     let receipt = CommandReceipt {
         verb: Verb::ApplyPlan,
         outcome: ReceiptOutcome::Done,
@@ -192,7 +185,7 @@ fn outcome_by_other(plan: Plan) -> OperationOutcome {
         at: plan.updated_at(),
     };
     OperationOutcome {
-        plan,
+        plan: plan.clone(),
         receipt,
         repeated: false,
     }

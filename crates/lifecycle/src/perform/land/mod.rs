@@ -6,6 +6,7 @@
 
 mod approve;
 mod follow;
+mod pick;
 mod remainder;
 mod steps;
 mod undo;
@@ -13,6 +14,7 @@ mod undo;
 use plan::changeset::TreePath;
 use plan::command::ConstrainApply;
 use plan::landing_options::LandingDestination;
+use plan::plan::PlanOrigin;
 use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, RefMove, ResultTree,
@@ -22,6 +24,7 @@ use sandbox::land::{LandAttempt, LandingMessage, LandingProposal, ProposalOutcom
 use sandbox::{LandingObstacle, LocalResource, SandboxError, SandboxKey};
 use store::PlanRow;
 
+pub use pick::{PartSelection, PickMode, PickOutcome};
 pub use steps::LandingStep;
 pub use undo::UndoPlan;
 
@@ -272,7 +275,18 @@ impl Landing<'_> {
         let mode = landing_method(&approval.options);
         let message = LandingMessage {
             plan_id: plan.id(),
-            goal: plan.goal().to_string(),
+            text: approval
+                .options
+                .message
+                .as_ref()
+                .unwrap_or(plan.goal())
+                .to_string(),
+            agent: match plan.origin() {
+                PlanOrigin::UndoOf(_) => None,
+                PlanOrigin::Use | PlanOrigin::RestOf(_) => {
+                    Some(plan.actors().execution.to_string())
+                }
+            },
             chain_head: row.head,
             unix_seconds: self.lifecycle.store.now()?.0.div_euclid(1_000_000),
             allow_empty: approval.options.allow_empty,

@@ -26,18 +26,22 @@ impl Landing<'_> {
         for tree in plan.result().into_iter().flat_map(|result| &result.trees) {
             let step = moves.iter().find(|step| step.resource == tree.resource);
             let landed = step.filter(|step| landed_resources.contains(&step.resource));
-            match landed {
-                Some(step) if is_partial => remaining_trees.extend(self.build_remainder_tree(
-                    plan,
-                    remainder_id,
-                    tree,
-                    step,
-                )?),
-                Some(_) => {}
-                None if step.is_some() || (is_partial && tree.changes != Some(0)) => {
+            let unpicked = plan.unpicked_rest().and_then(|rest| {
+                let whole = rest.whole_of(&tree.resource)?;
+                Some((whole, rest.picked_of(&tree.resource)?))
+            });
+            match (landed, unpicked) {
+                (Some(step), Some((whole, picked))) => remaining_trees.extend(
+                    self.build_remainder_tree(plan, remainder_id, whole, Some(picked), step)?,
+                ),
+                (None, Some((whole, _))) => remaining_trees.push(whole.clone()),
+                (Some(step), None) if is_partial => remaining_trees
+                    .extend(self.build_remainder_tree(plan, remainder_id, tree, None, step)?),
+                (Some(_), None) => {}
+                (None, None) if step.is_some() || (is_partial && tree.changes != Some(0)) => {
                     remaining_trees.push(tree.clone());
                 }
-                None => {}
+                (None, None) => {}
             }
         }
         Ok((!remaining_trees.is_empty()).then(|| LinkedPlan {
@@ -53,12 +57,14 @@ impl Landing<'_> {
         }))
     }
 
-    /// The paths of a resource that were not selected, rebased onto the landed commit.
+    /// What was left out of a resource's result, rebased onto the landed commit. If a person picked a part,
+    /// that part is what both sides have in common.
     pub(super) fn build_remainder_tree(
         &self,
         plan: &Plan,
         remainder_id: PlanId,
         tree: &ResultTree,
+        picked: Option<&ResultTree>,
         step: &RefMove,
     ) -> Result<Option<ResultTree>, LifecycleError> {
         let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
@@ -67,11 +73,14 @@ impl Landing<'_> {
             resource: &location,
         };
         let whole = parse_result_tree(tree)?;
+        let picked = picked.map(|picked| parse_object_id(&picked.tree));
+        let picked = picked.transpose()?;
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let remainder = sandboxes.landings().compute_rest(
             &sandbox_key,
             remainder_id,
             &whole,
+            picked.as_ref(),
             &parse_object_id(&step.new)?,
         )?;
         Ok(remainder.map(|remainder| ResultTree {
