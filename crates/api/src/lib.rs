@@ -9,8 +9,23 @@
 // A new state, event or command must be a compile error wherever it is matched.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod actions;
+pub mod actors;
+pub mod derived_plans;
+pub mod diagnosis;
+pub mod doctor;
+pub mod landing;
+pub mod next_steps;
+pub mod overview;
+pub mod plan_config;
+pub mod plan_list;
 pub mod plans;
+pub mod projects;
+pub mod results;
+pub mod rules;
+pub mod sandboxes;
 pub mod standing;
 pub mod view;
 
+pub use next_steps::{NextStep, next_steps};
 pub use standing::PlanStanding;

@@ -1,11 +1,23 @@
-//! Reads plans.
+//! Reads, creates and changes plans.
 
-use lifecycle::{Lifecycle, LifecycleError};
+mod create;
+mod notices;
+mod operations;
+
+use lifecycle::{Lifecycle, LifecycleError, OperationOutcome};
 use plan::PlanId;
 use store::PlanRow;
 
 use crate::standing::PlanStanding;
-use crate::view::PlanView;
+use crate::view::{PlanChangeView, PlanView};
+
+pub use create::{CreatePlanError, CreatePlanRequest, CreatedPlan, check_actor, create_plan};
+pub use notices::{PlanNotice, find_notices, find_source_notices};
+pub use operations::{
+    AnswerRequest, CancelRequest, RetryRequest, RevertRequest, ReviseError, ReviseRequest,
+    RulingRequest, WaiveRequest, answer_question, approve_result, cancel_plan, match_changed_paths,
+    record_ruling, request_landing, retry_plan, revert_plan, revise_plan, undo_plan, waive_rule,
+};
 
 /// Reads a plan with its changesets and usage.
 pub fn get_plan_view(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanView, LifecycleError> {
@@ -17,6 +29,15 @@ pub fn get_plan_view(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanView,
         &lifecycle.budgets().read_ledger(plan_id)?,
         &lifecycle.read_completions(plan_id)?,
     ))
+}
+
+/// Describes a change to a plan together with the plan.
+pub fn view_change(
+    lifecycle: &Lifecycle,
+    outcome: &OperationOutcome,
+) -> Result<PlanChangeView, LifecycleError> {
+    let plan = get_plan_view(lifecycle, outcome.plan.id())?;
+    Ok(PlanChangeView::new(outcome, plan))
 }
 
 /// Finds out where a plan stands, including whether the process that held it has ended.

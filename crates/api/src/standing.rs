@@ -18,6 +18,8 @@ pub enum PlanStanding {
     NeedsAnswer,
     StrategyReady,
     NeedsReview,
+    /// A person approved the result, and it has not landed yet.
+    Approved,
     /// Complete; the next phase starts without a person.
     Ready,
     /// Rules keep it from going on.
@@ -57,7 +59,13 @@ impl PlanStanding {
             PlanStage::Strategize(work) => {
                 of_work(work, Self::Thinking, Self::StrategyReady, &row.plan)
             }
-            PlanStage::Execute(work) => of_work(work, Self::Working, Self::NeedsReview, &row.plan),
+            PlanStage::Execute(work) => {
+                let complete = match row.plan.valid_approval() {
+                    Some(_) => Self::Approved,
+                    None => Self::NeedsReview,
+                };
+                of_work(work, Self::Working, complete, &row.plan)
+            }
             PlanStage::Apply(landing) => match landing {
                 ApplyState::Queued(..) => Self::Waiting,
                 ApplyState::Processing(..) => Self::Landing,
@@ -82,6 +90,7 @@ impl PlanStanding {
             Self::NeedsAnswer => "needs answer",
             Self::StrategyReady => "strategy ready",
             Self::NeedsReview => "needs review",
+            Self::Approved => "approved",
             Self::Ready => "ready",
             Self::Blocked => "blocked",
             Self::Conflict => "conflict",
@@ -103,6 +112,7 @@ impl PlanStanding {
             | Self::NeedsAnswer
             | Self::StrategyReady
             | Self::NeedsReview
+            | Self::Approved
             | Self::Interrupted => StandingTone::Attention,
             Self::Blocked | Self::Conflict | Self::Failed => StandingTone::Bad,
         }

@@ -9,6 +9,7 @@ use plan::{Action, Timestamp};
 use serde::Serialize;
 
 use super::ArgumentView;
+use crate::actions::{ActionPage, FoundAction};
 
 #[derive(Debug, Serialize)]
 pub struct ActionView {
@@ -83,6 +84,46 @@ impl From<&RuleDraft> for ActionRuleView {
             name: rule.name.clone(),
             expr: rule.check.source(),
             at: rule.at.clone(),
+        }
+    }
+}
+
+/// A page of actions, those of the repository first.
+#[derive(Debug, Serialize)]
+pub struct ActionListView {
+    pub actions: Vec<ActionView>,
+    /// The last stored action of this page, if there are more.
+    pub next: Option<String>,
+}
+
+impl From<&ActionPage> for ActionListView {
+    fn from(page: &ActionPage) -> Self {
+        let in_repository = page.in_repository.iter().map(|one| {
+            let state = match one.is_shadowed {
+                true => "shadowed",
+                false => "available",
+            };
+            ActionView {
+                file: Some(one.action.file.clone()),
+                ..ActionView::from_definition(&one.action.definition, state)
+            }
+        });
+        let stored = page.stored.iter().map(ActionView::from);
+        Self {
+            actions: in_repository.chain(stored).collect(),
+            next: page.next.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+impl From<&FoundAction> for ActionView {
+    fn from(found: &FoundAction) -> Self {
+        match found {
+            FoundAction::Stored(action) => Self::from(action.as_ref()),
+            FoundAction::InRepository(action) => Self {
+                file: Some(action.file.clone()),
+                ..Self::from_definition(&action.definition, "available")
+            },
         }
     }
 }

@@ -277,35 +277,6 @@ pub struct EntryView {
     pub unseen: bool,
 }
 
-/// A row of `list`.
-#[derive(Debug, Serialize)]
-pub struct PlanSummary {
-    pub plan_id: PlanId,
-    /// The shortest unique suffix of the id.
-    pub handle: String,
-    /// The first line of its goal.
-    pub goal: String,
-    pub action: Option<String>,
-    pub phase: &'static str,
-    pub state: &'static str,
-    /// The status word that people see.
-    pub standing: PlanStanding,
-    /// The number of the plan's events.
-    pub version: u64,
-    /// The plan waits for a person.
-    pub needs_person: bool,
-    pub updated_at: Timestamp,
-    /// The command that continues it.
-    pub next: Option<String>,
-    /// The plan that this one undoes.
-    pub undo_of: Option<PlanId>,
-    /// The plan that undid this one.
-    pub undone_by: Option<PlanId>,
-    /// Only with `--cost`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub used: Option<UsageView>,
-}
-
 impl PlanView {
     pub fn new(
         row: &PlanRow,

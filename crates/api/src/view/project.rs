@@ -1,7 +1,9 @@
 //! Views of projects and resources.
 
-use plan::{Project, Timestamp};
+use plan::{PlanId, Project, Timestamp};
 use serde::Serialize;
+
+use crate::projects::{DeletedProject, ProjectPage};
 
 #[derive(Debug, Serialize)]
 pub struct ProjectView {
@@ -10,6 +12,40 @@ pub struct ProjectView {
     pub paused: bool,
     pub created_at: Timestamp,
     pub resources: Vec<ResourceView>,
+}
+
+/// A page of projects.
+#[derive(Debug, Serialize)]
+pub struct ProjectListView {
+    pub projects: Vec<ProjectView>,
+    /// The last project of this page, if there are more.
+    pub next: Option<String>,
+}
+
+impl From<&ProjectPage> for ProjectListView {
+    fn from(page: &ProjectPage) -> Self {
+        Self {
+            projects: page.projects.iter().map(ProjectView::from).collect(),
+            next: page.next.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// A project that was deleted.
+#[derive(Debug, Serialize)]
+pub struct DeletedProjectView {
+    pub name: String,
+    /// Its unfinished plans, newest first.
+    pub stranded_plans: Vec<PlanId>,
+}
+
+impl From<&DeletedProject> for DeletedProjectView {
+    fn from(deleted: &DeletedProject) -> Self {
+        Self {
+            name: deleted.project.name.to_string(),
+            stranded_plans: deleted.stranded_plans.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

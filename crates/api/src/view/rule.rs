@@ -1,7 +1,7 @@
 //! Views of rules.
 
 use plan::Timestamp;
-use plan::invariant::{Gate, Rule, RuleCheck};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleName, RuleScope};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -40,4 +40,24 @@ impl From<&Rule> for RuleView {
             added_by: rule.added_by.to_string(),
         }
     }
+}
+
+#[derive(Debug, Serialize)]
+pub struct RuleListView {
+    pub rules: Vec<RuleView>,
+}
+
+impl RuleListView {
+    pub fn new(rules: &[Rule]) -> Self {
+        Self {
+            rules: rules.iter().map(RuleView::from).collect(),
+        }
+    }
+}
+
+/// A rule that was removed.
+#[derive(Debug, Serialize)]
+pub struct RemovedRuleView {
+    pub name: RuleName,
+    pub scope: RuleScope,
 }

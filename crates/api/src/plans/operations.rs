@@ -1,0 +1,219 @@
+//! What people decide about a plan: approve, answer, retry, revise, revert, waive, cancel, undo.
+//!
+//! Each function commits one command. Working on the plan afterwards, or landing it, is the task of a driver.
+
+use lifecycle::{Call, Lifecycle, LifecycleError, OperationOutcome, UndoPlan};
+use plan::PlanId;
+use plan::changeset::{InvalidTreePath, TreePath};
+use plan::invariant::RuleName;
+use plan::judgement::RuleOutcome;
+use serde::Deserialize;
+
+use crate::landing::LandingRequest;
+use crate::plan_config::LimitOverrides;
+
+/// Approves the result without landing it.
+pub fn approve_result(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &LandingRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    let plan = lifecycle.get_plan(plan_id)?.plan;
+    lifecycle.approve_result(plan_id, &request.options_to_approve(&plan), call)
+}
+
+/// Approves the result and asks the engine to land it. Whoever drives the plan next, such as a worker, lands it;
+/// follow its events to see how that ends.
+pub fn request_landing(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &LandingRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    let plan = lifecycle.get_plan(plan_id)?.plan;
+    lifecycle.request_landing(plan_id, &request.options_to_land(&plan), call)
+}
+
+/// A person's answer to an `ask` rule.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulingRequest {
+    pub rule: RuleName,
+    /// Why the rule does not hold. Without a reason, it holds.
+    #[serde(default)]
+    pub reject: Option<String>,
+}
+
+/// Records a person's verdict on an `ask` rule, for the plan in its current state.
+pub fn record_ruling(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &RulingRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    let outcome = match &request.reject {
+        Some(reason) => RuleOutcome::Failed(reason.clone()),
+        None => RuleOutcome::Held,
+    };
+    lifecycle.record_ruling(plan_id, request.rule.clone(), outcome, call)
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRequest {
+    pub text: String,
+}
+
+/// Answers the open question.
+pub fn answer_question(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &AnswerRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    lifecycle.answer_question(plan_id, &request.text, call)
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryRequest {
+    /// Discard the work so far.
+    pub fresh: bool,
+    /// Limits to change. The others stay.
+    pub limits: LimitOverrides,
+}
+
+/// Queues the phase of a halted plan again.
+pub fn retry_plan(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &RetryRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    let limits = match request.limits.is_any_set() {
+        false => None,
+        true => {
+            let current = lifecycle.get_plan(plan_id)?.plan.limits();
+            Some(request.limits.apply_to(current))
+        }
+    };
+    lifecycle.retry_phase(plan_id, request.fresh, limits, call)
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReviseRequest {
+    /// Feedback for the agent.
+    pub text: String,
+    /// Undo the changes to paths that match these globs. For a plan without targets, these are paths.
+    #[serde(default)]
+    pub drop: Vec<String>,
+    /// Undo the changes to exactly these paths.
+    #[serde(default)]
+    pub drop_paths: Vec<TreePath>,
+}
+
+/// Why a result cannot be sent back.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviseError {
+    #[error("no changed path matches `{0}`")]
+    NoPathMatches(String),
+    #[error(transparent)]
+    InvalidPath(#[from] InvalidTreePath),
+    #[error(transparent)]
+    Engine(#[from] LifecycleError),
+}
+
+/// Sends a result back to the agent with feedback.
+pub fn revise_plan(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &ReviseRequest,
+    call: &Call,
+) -> Result<OperationOutcome, ReviseError> {
+    let mut dropped = request.drop_paths.clone();
+    for glob in &request.drop {
+        dropped.extend(match_changed_paths(lifecycle, plan_id, glob)?);
+    }
+    Ok(lifecycle.revise_plan(plan_id, &request.text, dropped, call)?)
+}
+
+/// Returns the changed paths that match a glob. For a plan without targets, the glob is taken as a path.
+pub fn match_changed_paths(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    glob: &str,
+) -> Result<Vec<TreePath>, ReviseError> {
+    if !lifecycle.get_plan(plan_id)?.plan.has_targets() {
+        return Ok(vec![TreePath::new(glob.as_bytes().to_vec())?]);
+    }
+    let mut found = Vec::new();
+    for changes in lifecycle.sandboxes().view_changes(plan_id)? {
+        let matching = changes.comparison.list_changed_paths(&[glob.to_owned()]);
+        found.extend(matching.map_err(LifecycleError::Sandbox)?);
+    }
+    match found.is_empty() {
+        true => Err(ReviseError::NoPathMatches(glob.to_owned())),
+        false => Ok(found),
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevertRequest {
+    /// Passed to the agent.
+    pub reason: String,
+}
+
+/// Sends a plan back to strategize.
+pub fn revert_plan(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &RevertRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    lifecycle.revert_to_strategize(plan_id, &request.reason, call)
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaiveRequest {
+    pub rule: RuleName,
+    pub reason: String,
+}
+
+/// Waives a rule for this plan.
+pub fn waive_rule(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &WaiveRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    lifecycle.waive_rule(plan_id, request.rule.clone(), &request.reason, call)
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CancelRequest {
+    pub reason: Option<String>,
+}
+
+/// Ends a plan without landing it.
+pub fn cancel_plan(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &CancelRequest,
+    call: &Call,
+) -> Result<OperationOutcome, LifecycleError> {
+    lifecycle.cancel_plan(plan_id, request.reason.as_deref(), call)
+}
+
+/// Creates the plan that undoes a landed one, or finds the one that is unfinished. Landing it is a second step.
+pub fn undo_plan(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    call: &Call,
+) -> Result<UndoPlan, LifecycleError> {
+    lifecycle.landing().undo_plan(plan_id, call)
+}
