@@ -1,0 +1,85 @@
+//! The form for a new plan: a goal, or an action with its arguments.
+
+use std::sync::Arc;
+
+use api::view::ActionView;
+use askama::Template;
+use axum::extract::{Query, State};
+use plan::QualifiedName;
+use serde::Deserialize;
+
+use super::visible::visible;
+use super::{PageAnswer, render};
+use crate::state::ServerState;
+
+const MAX_LISTED: usize = 200;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FormQuery {
+    /// The action whose arguments the form asks for.
+    #[serde(default)]
+    action: String,
+}
+
+#[derive(Template)]
+#[template(path = "new_plan.html")]
+struct NewPlanTemplate {
+    projects: Vec<String>,
+    actions: Vec<String>,
+    agents: Vec<String>,
+    chosen: Option<ActionView>,
+    chosen_name: String,
+}
+
+pub async fn show_form(
+    State(state): State<Arc<ServerState>>,
+    Query(query): Query<FormQuery>,
+) -> PageAnswer {
+    let template = state
+        .engine
+        .view("run", None, move |engine| {
+            let lifecycle = engine.lifecycle;
+            let projects = lifecycle.projects().list_projects(None, MAX_LISTED)?;
+            let actions = lifecycle.list_actions(None, MAX_LISTED)?;
+            let actions: Vec<_> = actions
+                .iter()
+                .filter(|action| {
+                    api::actions::is_available(action) && !api::actions::is_frozen(action.name())
+                })
+                .collect();
+            let chosen = actions
+                .iter()
+                .find(|action| action.name().to_string() == query.action)
+                .map(|action| ActionView::from(*action));
+            let names: Vec<QualifiedName> = projects
+                .iter()
+                .map(|project| project.name.clone())
+                .collect();
+            // One repository with a malformed file must not keep the others from being used.
+            let config = engine.read_plan_config(&names);
+            let config = config.or_else(|_| engine.read_plan_config(&[]))?;
+            let agents = config.actors.available_names(&config.repository.actors);
+            let default = config.default_actor().cloned();
+            let mut agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
+            if let Some(default) = default.map(|name| name.to_string()) {
+                agents.retain(|name| *name != default);
+                agents.insert(0, default);
+            }
+            Ok(NewPlanTemplate {
+                projects: names.iter().map(ToString::to_string).collect(),
+                actions: actions
+                    .iter()
+                    .map(|action| action.name().to_string())
+                    .collect(),
+                agents,
+                chosen_name: chosen.as_ref().map_or(String::new(), |it| it.name.clone()),
+                chosen: chosen.map(|mut action| {
+                    action.description = visible(&action.description);
+                    action
+                }),
+            })
+        })
+        .await?;
+    render(&template)
+}

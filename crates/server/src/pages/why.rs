@@ -1,0 +1,165 @@
+//! What keeps a plan from going on: rules with their evidence, and other obstacles.
+
+use std::sync::Arc;
+
+use api::diagnosis::diagnose_plan;
+use api::view::{
+    DiagnosisReason, HolderStatus, PlanDiagnosisView, RuleFindingOutcome, RuleFindingView,
+};
+use askama::Template;
+use axum::extract::{Path, State};
+
+use super::offered_forms::OfferedForms;
+use super::plan_head::{PlanHead, read_head};
+use super::visible::visible;
+use super::{PageAnswer, render};
+use crate::state::ServerState;
+
+/// A rule that holds the plan up, or warns.
+pub struct RuleLine {
+    pub name: String,
+    pub scope: String,
+    pub check: String,
+    pub evidence: String,
+    /// `failed`, `cannot run`, `asks you`, `not judged yet` or `advice`.
+    pub status: &'static str,
+    pub class: &'static str,
+    pub is_waivable: bool,
+    pub asks_person: bool,
+}
+
+#[derive(Template)]
+#[template(path = "why.html")]
+struct WhyTemplate {
+    head: PlanHead,
+    forms: OfferedForms,
+    rules: Vec<RuleLine>,
+    reasons: Vec<String>,
+    held: u32,
+}
+
+pub async fn show_why(State(state): State<Arc<ServerState>>, Path(id): Path<String>) -> PageAnswer {
+    let plan_id = state.engine.resolve_plan(&id).await?;
+    let template = state
+        .engine
+        .view("why", Some(plan_id), move |engine| {
+            let (head, forms) = read_head(&engine, plan_id, "why")?;
+            let diagnosis = diagnose_plan(engine.lifecycle, plan_id, engine.viewer)?;
+            Ok(WhyTemplate {
+                held: diagnosis.gate.as_ref().map_or(0, |gate| gate.counts.held),
+                reasons: diagnosis
+                    .reasons
+                    .iter()
+                    .filter_map(describe_reason)
+                    .collect(),
+                rules: list_rules(&diagnosis),
+                head,
+                forms,
+            })
+        })
+        .await?;
+    render(&template)
+}
+
+/// A sentence for what neither the head nor the rules of the page show.
+fn describe_reason(reason: &DiagnosisReason) -> Option<String> {
+    Some(match reason {
+        DiagnosisReason::Held { owner, holder, .. } => {
+            let owner = visible(owner);
+            match holder {
+                HolderStatus::Running | HolderStatus::LeaseValid => format!("{owner} works on it."),
+                HolderStatus::LeaseExpired => {
+                    format!(
+                        "{owner} worked on it. Its lease has expired, so another worker may take over."
+                    )
+                }
+            }
+        }
+        DiagnosisReason::Interrupted { owner, .. } => format!(
+            "{} worked on it. Its process has ended, and the next worker takes over.",
+            visible(owner)
+        ),
+        DiagnosisReason::RetryAt { at } => format!("It retries at {at}."),
+        DiagnosisReason::ProjectPaused { project, by, .. } => {
+            format!("Project {project} was paused by {}.", visible(by))
+        }
+        DiagnosisReason::ProjectDeleted { project } => {
+            format!("Project {project}, which it works on, was deleted.")
+        }
+        DiagnosisReason::WaitingForHost { host } => {
+            format!("It works on a repository on another host, {host}.")
+        }
+        DiagnosisReason::OverBudget(shortfall) => format!("It waits for budget: {shortfall}."),
+        DiagnosisReason::WaitingForWorker { plans_ahead } => match plans_ahead {
+            None | Some(0) => "It waits for a worker.".to_owned(),
+            Some(1) => "It waits for a worker; 1 plan is due before it.".to_owned(),
+            Some(several) => {
+                format!("It waits for a worker; {several} plans are due before it.")
+            }
+        },
+        DiagnosisReason::WaitingForProgram { agent } => format!(
+            "Agent {agent} has no definition, so workers cannot run it. Another program must claim its phase."
+        ),
+        DiagnosisReason::ProfileNeedsPerson { profile } => {
+            format!("Profile {profile} requires a person to continue.")
+        }
+        DiagnosisReason::ManualLanding { profile, cause } => {
+            format!("Profile {profile} does not land {cause}: a person must.")
+        }
+        // The head shows them.
+        DiagnosisReason::Ended { .. }
+        | DiagnosisReason::QuestionOpen(_)
+        | DiagnosisReason::Failed { .. }
+        | DiagnosisReason::Constrained { .. } => return None,
+        // The rules have cards of their own.
+        DiagnosisReason::GateClosed { .. }
+        | DiagnosisReason::RuleBlocks(_)
+        | DiagnosisReason::RuleWarns(_)
+        | DiagnosisReason::GateOpen { .. }
+        | DiagnosisReason::CanContinue => return None,
+    })
+}
+
+/// The rules at the plan's next gate that did not pass.
+pub fn list_rules(diagnosis: &PlanDiagnosisView) -> Vec<RuleLine> {
+    let reasons = diagnosis.reasons.iter();
+    let lines = reasons.filter_map(|reason| {
+        if let DiagnosisReason::RuleBlocks(finding) = reason {
+            Some(show_blocking_rule(finding))
+        } else if let DiagnosisReason::RuleWarns(finding) = reason {
+            Some(show_rule(finding, "advice", "waiting"))
+        } else {
+            None
+        }
+    });
+    lines.collect()
+}
+
+fn show_blocking_rule(finding: &RuleFindingView) -> RuleLine {
+    let (status, class) = match finding.outcome {
+        RuleFindingOutcome::Failed => ("failed", "bad"),
+        RuleFindingOutcome::Broken => ("cannot run", "bad"),
+        RuleFindingOutcome::NeedsPerson => ("asks you", "attention"),
+        RuleFindingOutcome::Unchecked => ("not judged yet", "waiting"),
+    };
+    let asks_person = finding.outcome == RuleFindingOutcome::NeedsPerson;
+    RuleLine {
+        is_waivable: finding.waivable && !asks_person,
+        asks_person,
+        ..show_rule(finding, status, class)
+    }
+}
+
+/// A rule that offers nothing to do.
+fn show_rule(finding: &RuleFindingView, status: &'static str, class: &'static str) -> RuleLine {
+    RuleLine {
+        name: finding.rule.clone(),
+        scope: finding.scope.clone(),
+        check: visible(&finding.check),
+        evidence: visible(&finding.evidence),
+        status,
+        class,
+        is_waivable: false,
+        asks_person: false,
+    }
+}

@@ -1,0 +1,132 @@
+//! The routes under `/v1`, one file per noun, and the generated document that describes them.
+
+mod event_stream;
+mod health;
+mod new_plans;
+mod plan_changes;
+mod plans;
+mod request;
+mod session;
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::problem::Problem;
+use crate::state::ServerState;
+use crate::{assets, guard, pages};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Planwright",
+        description = "Plans of AI agents on this machine. Every request needs a session (`planwright open`).",
+        license(name = "Apache-2.0 OR MIT")
+    ),
+    components(schemas(Problem))
+)]
+struct ApiDocument;
+
+/// The OpenAPI 3.1 document of all routes.
+pub fn openapi_document() -> utoipa::openapi::OpenApi {
+    public_routes().merge(session_routes()).into_openapi()
+}
+
+pub(crate) fn make_router(state: Arc<ServerState>) -> Router {
+    let (public, _) = public_routes().split_for_parts();
+    let (protected, _) = session_routes().split_for_parts();
+    let document = openapi_document();
+    let protected = protected.merge(pages::fragment_routes());
+    let protected = protected.route_layer(from_fn_with_state(
+        Arc::clone(&state),
+        guard::require_session,
+    ));
+    Router::new()
+        .merge(public)
+        .merge(protected)
+        .route(
+            "/openapi.json",
+            get(|| async move { Json(document.clone()) }),
+        )
+        .merge(assets::public_files())
+        .method_not_allowed_fallback(refuse_method)
+        .fallback(report_unknown_route)
+        .layer(from_fn(refuse_body_on_read))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&state),
+            guard::check_request,
+        ))
+        .with_state(state)
+}
+
+/// Routes that anybody on this machine may use. They hold no data of plans.
+fn public_routes() -> OpenApiRouter<Arc<ServerState>> {
+    OpenApiRouter::with_openapi(ApiDocument::openapi())
+        .routes(routes!(health::get_health))
+        .routes(routes!(health::get_readiness))
+        .routes(routes!(health::get_metrics))
+        .routes(routes!(session::start_session))
+}
+
+/// Routes that need a session.
+fn session_routes() -> OpenApiRouter<Arc<ServerState>> {
+    OpenApiRouter::new()
+        .routes(routes!(session::list_sessions))
+        .routes(routes!(session::end_session))
+        .routes(routes!(event_stream::stream_events))
+        .routes(routes!(plans::get_overview))
+        .routes(routes!(plans::list_plans, new_plans::create_plan))
+        .routes(routes!(plans::get_plan))
+        .routes(routes!(plans::list_next_steps))
+        .routes(routes!(plans::show_changes))
+        .routes(routes!(plans::list_plan_events))
+        .routes(routes!(plan_changes::answer_plan))
+        .routes(routes!(plan_changes::retry_plan))
+        .routes(routes!(plan_changes::revise_plan))
+        .routes(routes!(plan_changes::pick_parts))
+        .routes(routes!(plan_changes::approve_plan))
+        .routes(routes!(plan_changes::apply_plan))
+        .routes(routes!(plan_changes::undo_plan))
+        .routes(routes!(plan_changes::cancel_plan))
+        .routes(routes!(plan_changes::waive_rule))
+}
+
+async fn report_unknown_route() -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_such_route",
+        "There is nothing here.",
+    )
+    .with_hint("GET /openapi.json")
+}
+
+async fn refuse_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "This route does not have this method.",
+    )
+    .with_hint("GET /openapi.json")
+}
+
+/// A read with a body is a mistake or an attack on whatever parses the body.
+async fn refuse_body_on_read(request: Request, next: middleware::Next) -> Response {
+    let has_body = request.headers().contains_key("transfer-encoding")
+        || request
+            .headers()
+            .get("content-length")
+            .is_some_and(|length| length != "0");
+    if has_body && request.method().is_safe() {
+        return Problem::bad_request("unexpected_body", "This method takes no body.")
+            .into_response();
+    }
+    next.run(request).await
+}
