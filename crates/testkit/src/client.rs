@@ -65,6 +65,15 @@ impl TestClient {
         }
     }
 
+    /// Returns a client of the same store for an agent.
+    #[must_use]
+    pub fn as_agent(&self, name: &str) -> Self {
+        Self {
+            caller: Caller::Agent(name.to_owned()),
+            ..self.clone()
+        }
+    }
+
     /// Returns a client whose commands are decided at this time instead of the store's. Gives plans
     /// a past, and extreme times, on any store's clock.
     #[must_use]
@@ -83,7 +92,11 @@ impl TestClient {
         &self.ids
     }
 
-    /// The name of the person or worker.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The caller's name.
     pub fn caller_name(&self) -> String {
         self.caller.name().to_owned()
     }
@@ -307,6 +320,7 @@ impl TestClient {
                 options: plan::LandingOptions::default(),
                 targets: PlanTargets::default(),
                 once: false,
+                lands: false,
             }),
         );
         let judgement = self.judge_rules(plan_id, Gate::Apply);

@@ -5,7 +5,7 @@ use plan::invariant::RuleBook;
 use plan::judgement::RuleEvidence;
 use plan::ledger::BudgetLedger;
 use plan::{Action, PlanId, PlanVersion, Project};
-use store::{PlanFilter, PlanRow, Store, StoredEvent};
+use store::{PlanFilter, PlanRow, Store, StoredEvent, StoredTranscriptEntry};
 
 /// Small, so that paging is tested too.
 const PAGE_SIZE: usize = 50;
@@ -33,6 +33,8 @@ pub struct PlanDump {
     pub changesets: Vec<(Changeset, Vec<ChangesetEntry>)>,
     /// Spent and reserved amounts.
     pub ledger: BudgetLedger,
+    /// In order.
+    pub transcript: Vec<StoredTranscriptEntry>,
 }
 
 impl StoreDump {
@@ -101,6 +103,7 @@ impl PlanDump {
             evidence,
             changesets: store.list_changesets(plan_id).unwrap(),
             ledger: store.read_ledger(plan_id).unwrap(),
+            transcript: read_whole_transcript(store, plan_id),
             row,
         }
     }
@@ -126,6 +129,23 @@ pub fn read_all_events(store: &dyn Store, plan_id: PlanId) -> Vec<StoredEvent> {
             cursor: None,
             ..event
         }));
+    }
+}
+
+/// Returns the transcript of a plan, in order.
+pub fn read_whole_transcript(store: &dyn Store, plan_id: PlanId) -> Vec<StoredTranscriptEntry> {
+    let mut entries: Vec<StoredTranscriptEntry> = Vec::new();
+    loop {
+        let after = entries.last().map(|last| last.position);
+        let page = store.read_transcript(plan_id, after, PAGE_SIZE).unwrap();
+        let Some(last) = page.last() else {
+            return entries;
+        };
+        assert!(
+            Some(last.position) > after,
+            "the transcript of {plan_id} does not end"
+        );
+        entries.extend(page);
     }
 }
 

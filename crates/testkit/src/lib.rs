@@ -5,29 +5,35 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose setup fails may panic")]
 
+pub mod browser;
 pub mod client;
 pub mod clock;
 pub mod cluster;
 pub mod databases;
 pub mod dump;
 pub mod faults;
+pub mod http;
 pub mod ids;
 pub mod plan_editor;
 pub mod program;
 pub mod proxy;
 pub mod samples;
 pub mod script;
+pub mod stage_samples;
 pub mod terminal;
 
+pub use browser::TestBrowser;
 pub use client::TestClient;
 pub use clock::TestClock;
 pub use cluster::PostgresCluster;
 pub use databases::{PostgresDatabase, SqliteFile};
 pub use dump::StoreDump;
 pub use faults::FaultSwitch;
+pub use http::{EventReader, HttpAnswer, HttpClient, SentEvent};
 pub use ids::TestIds;
 pub use plan_editor::edit_plan;
 pub use program::{TestProcess, TestProgram, TestRun, TestRunOutput};
 pub use proxy::CuttingProxy;
 pub use script::write_program;
+pub use stage_samples::{SampleTerms, StageSample};
 pub use terminal::TestTerminal;

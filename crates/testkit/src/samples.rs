@@ -166,5 +166,6 @@ pub fn approve_command() -> Command {
         options: LandingOptions::default(),
         targets: PlanTargets::default(),
         once: false,
+        lands: false,
     })
 }

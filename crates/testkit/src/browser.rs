@@ -1,0 +1,235 @@
+//! Drives a real browser, Chromium, through WebDriver.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::http::HttpClient;
+
+/// How long a test waits for the page. Generous: the machine may be busy.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The key under which WebDriver names elements.
+const ELEMENT_KEY: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with its own profile. Ended when dropped.
+pub struct TestBrowser {
+    driver: Child,
+    client: HttpClient,
+    session: String,
+    _profile: TempDir,
+}
+
+impl TestBrowser {
+    /// Starts a browser with a window of this size.
+    ///
+    /// # Panics
+    ///
+    /// If no browser is installed. Tests of the page are never skipped.
+    #[expect(clippy::disallowed_methods, reason = "tests start the browser")]
+    pub fn start(width: u32, height: u32) -> Self {
+        let profile = TempDir::with_prefix("planwright-browser-").unwrap();
+        let mut command = Command::new("chromedriver");
+        command
+            .args(["--port=0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut driver = command.spawn().unwrap_or_else(|error| {
+            panic!(
+                "chromedriver cannot be started ({error}). Install chromium and chromium-driver, or run the \
+                 tests with `cargo xtask test`, which installs them"
+            )
+        });
+        let address = read_address(&mut driver);
+        let client = HttpClient::new(address);
+        let arguments = [
+            "--headless".to_owned(),
+            // Chromium's own sandbox does not work for root, as in most containers.
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-sync".to_owned(),
+            format!("--window-size={width},{height}"),
+            format!("--user-data-dir={}", profile.path().display()),
+        ];
+        let options = json!({ "args": arguments });
+        let wanted =
+            json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
+        let body = json!({ "capabilities": { "alwaysMatch": wanted } });
+        let started = client.post("/session", &body).ok();
+        Self {
+            session: started["value"]["sessionId"].as_str().unwrap().to_owned(),
+            driver,
+            client,
+            _profile: profile,
+        }
+    }
+
+    pub fn open(&self, address: &str) {
+        self.post("/url", &json!({ "url": address }));
+    }
+
+    pub fn reload(&self) {
+        self.post("/refresh", &json!({}));
+    }
+
+    /// Presses keys, wherever the focus is. `\u{e007}` is Enter, `\u{e009}` Control.
+    pub fn press(&self, keys: &str) {
+        let pressed = keys.chars().flat_map(|key| {
+            let action = |kind: &str| json!({ "type": kind, "value": key.to_string() });
+            [action("keyDown"), action("keyUp")]
+        });
+        let actions: Vec<Value> = pressed.collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.post("/actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Runs a script and returns its result.
+    pub fn run_script(&self, script: &str) -> Value {
+        let body = json!({ "script": script, "args": [] });
+        self.post("/execute/sync", &body)
+    }
+
+    /// Waits until the text of an element contains `text`.
+    #[track_caller]
+    pub fn wait_for_text(&self, selector: &str, text: &str) {
+        let read = format!(
+            "return document.querySelector({})?.innerText ?? ''",
+            json!(selector)
+        );
+        let mut last = Value::Null;
+        let found = wait_until(|| {
+            last = self.run_script(&read);
+            let shown = last.as_str().unwrap_or_default().to_lowercase();
+            shown.contains(&text.to_lowercase())
+        });
+        assert!(
+            found,
+            "{selector} never said `{text}`; it says {last}; the page: {}",
+            self.describe()
+        );
+    }
+
+    /// Waits until a script returns true.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, script: &str) {
+        let found = wait_until(|| self.run_script(script) == json!(true));
+        assert!(
+            found,
+            "{what} never happened; the page: {}",
+            self.describe()
+        );
+    }
+
+    /// Clicks an element, once it is there and enabled.
+    #[track_caller]
+    pub fn click(&self, selector: &str) {
+        let element = self.find(selector);
+        let clicked =
+            wait_until(|| self.try_post(&format!("/element/{element}/click"), &json!({})));
+        assert!(
+            clicked,
+            "{selector} cannot be clicked; the page: {}",
+            self.describe()
+        );
+    }
+
+    /// Types into an element.
+    #[track_caller]
+    pub fn type_into(&self, selector: &str, text: &str) {
+        let element = self.find(selector);
+        self.post(
+            &format!("/element/{element}/value"),
+            &json!({ "text": text }),
+        );
+    }
+
+    /// What scripts and the security policy complained about.
+    pub fn read_errors(&self) -> Vec<String> {
+        let entries = self.post("/se/log", &json!({ "type": "browser" }));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        let severe = entries.iter().filter(|entry| entry["level"] == "SEVERE");
+        severe.map(|entry| entry["message"].to_string()).collect()
+    }
+
+    #[track_caller]
+    fn find(&self, selector: &str) -> String {
+        let script = format!(
+            "const found = document.querySelector({}); return found && !found.disabled && found.offsetParent !== null ? found : null",
+            json!(selector)
+        );
+        let mut element = None;
+        wait_until(|| {
+            let found = self.run_script(&script);
+            element = found[ELEMENT_KEY].as_str().map(str::to_owned);
+            element.is_some()
+        });
+        element.unwrap_or_else(|| panic!("no {selector}; the page: {}", self.describe()))
+    }
+
+    fn describe(&self) -> String {
+        let text = self.run_script("return location.href + '\\n' + document.body.innerText");
+        format!(
+            "{}\n{:?}",
+            text.as_str().unwrap_or_default(),
+            self.read_errors()
+        )
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let answer = self.client.post(&self.path(path), body);
+        answer.ok()["value"].take()
+    }
+
+    fn try_post(&self, path: &str, body: &Value) -> bool {
+        self.client.post(&self.path(path), body).status == 200
+    }
+
+    fn path(&self, path: &str) -> String {
+        format!("/session/{}{path}", self.session)
+    }
+}
+
+impl Drop for TestBrowser {
+    fn drop(&mut self) {
+        // A killed driver leaves its browser running.
+        self.client.request("DELETE", &self.path(""), &[], "");
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// Reads on which port the driver listens. Keeps reading, so that the driver never waits for its reader.
+fn read_address(driver: &mut Child) -> SocketAddr {
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port: u16 = loop {
+        let line = lines.next().expect("chromedriver says its port").unwrap();
+        if let Some((_, port)) = line.split_once("started successfully on port ") {
+            break port.trim_end_matches('.').parse().unwrap();
+        }
+    };
+    std::thread::spawn(move || lines.for_each(drop));
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn wait_until(mut is_there: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + PAGE_TIMEOUT;
+    loop {
+        if is_there() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
