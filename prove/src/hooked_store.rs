@@ -7,11 +7,12 @@ use std::time::Duration;
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::invariant::{RuleBook, RuleScope};
 use plan::ledger::BudgetLedger;
-use plan::{Action, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp};
+use plan::transcript::TranscriptEntry;
+use plan::{Action, Epoch, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp};
 use store::{
-    CommitError, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage, PlanFilter,
-    PlanRow, PlanSnapshot, Store, StoreError, StoreInfo, StoreMaintenance, StoreReader,
-    StoreWriter, StoredEvent, Submission,
+    CommitError, CommitMark, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage,
+    PlanFilter, PlanRow, PlanSnapshot, Store, StoreError, StoreInfo, StoreMaintenance, StoreReader,
+    StoreWriter, StoredEvent, StoredTranscriptEntry, Submission, TranscriptLog, TranscriptPosition,
 };
 
 /// Hooks that may change what goes into or comes out of a store. By default they change nothing.
@@ -24,6 +25,11 @@ pub trait StoreHooks: Send + Sync {
     /// Called with each plan row that `read_plan` returns.
     fn edit_row(&self, row: Option<PlanRow>) -> Option<PlanRow> {
         row
+    }
+
+    /// Whether waits for commits always take their whole time.
+    fn loses_notifications(&self) -> bool {
+        false
     }
 
     /// Called with each page of the log of all plans.
@@ -160,8 +166,50 @@ impl<H: StoreHooks> EventLog for HookedStore<H> {
         self.store.read_latest_cursor()
     }
 
-    fn wait_for_commit(&self, timeout: Duration) -> Result<(), StoreError> {
-        self.store.wait_for_commit(timeout)
+    fn mark_commits(&self) -> Result<CommitMark, StoreError> {
+        self.store.mark_commits()
+    }
+
+    fn wait_for_commit_after(&self, mark: CommitMark, timeout: Duration) -> Result<(), StoreError> {
+        if self.hooks.loses_notifications() {
+            std::thread::sleep(timeout);
+            return Ok(());
+        }
+        self.store.wait_for_commit_after(mark, timeout)
+    }
+
+    fn wake_waiters(&self) {
+        self.store.wake_waiters();
+    }
+}
+
+impl<H: StoreHooks> TranscriptLog for HookedStore<H> {
+    fn append_transcript(
+        &self,
+        plan: PlanId,
+        epoch: Epoch,
+        first_sequence: u64,
+        entries: &[TranscriptEntry],
+    ) -> Result<(), StoreError> {
+        self.store
+            .append_transcript(plan, epoch, first_sequence, entries)
+    }
+
+    fn read_transcript(
+        &self,
+        plan: PlanId,
+        after: Option<TranscriptPosition>,
+        limit: usize,
+    ) -> Result<Vec<StoredTranscriptEntry>, StoreError> {
+        self.store.read_transcript(plan, after, limit)
+    }
+
+    fn find_transcript_end(&self, plan: PlanId) -> Result<Option<TranscriptPosition>, StoreError> {
+        self.store.find_transcript_end(plan)
+    }
+
+    fn delete_transcript(&self, plan: PlanId) -> Result<u64, StoreError> {
+        self.store.delete_transcript(plan)
     }
 }
 

@@ -31,7 +31,8 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
         false => Caller::Worker(caller),
     });
     if let Some(key) = &call.key {
-        by = by.with_key(key);
+        // Every call has a name of its own, and repeats the key of an earlier one.
+        by = by.with_shared_key(key);
     }
     let by = &by;
     let span_of_ms = |ms: u32| Span(i64::from(ms) * 1000);

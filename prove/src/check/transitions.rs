@@ -117,6 +117,14 @@ fn is_allowed_after(before: Option<&PlanStatus>, event: &Event) -> bool {
         Event::ExecuteEntered { .. } => phase == Phase::Strategize && state == Complete,
         Event::ChangesetSealed { .. } => phase == Phase::Execute && state == Processing,
         Event::ExecuteCompleted { .. } => phase == Phase::Execute && state == Processing,
+        Event::ResultPicked { .. } => {
+            !prepared
+                && match phase {
+                    Phase::Strategize => false,
+                    Phase::Execute => state == Complete,
+                    Phase::Apply => matches!(state, Queued | Errored | Constrained),
+                }
+        }
         Event::Approved { .. } => matches!(
             (phase, state),
             (Phase::Execute, Complete) | (Phase::Apply, Constrained)

@@ -100,6 +100,7 @@ fn with_renewed_approval(facts: &DecisionFacts) -> Option<DecisionFacts> {
         by,
         by_profile: None,
         once: false,
+        lands: false,
         at,
     };
     facts.plan = Some(Arc::new(with_approval(plan, Some(&approval))));

@@ -27,6 +27,10 @@ impl PlanReplay<'_> {
                     (approval, result) = (None, Some(completed));
                     None
                 }
+                Event::ResultPicked { result: picked, .. } => {
+                    (approval, result) = (None, Some(picked));
+                    None
+                }
                 Event::Revised { .. } | Event::Reverted { .. } => {
                     approval = None;
                     None
@@ -38,6 +42,7 @@ impl PlanReplay<'_> {
                     tips,
                     by_profile,
                     once: _,
+                    lands: _,
                 } => {
                     approval = Some(RecordedApproval {
                         content,

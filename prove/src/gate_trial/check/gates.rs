@@ -428,7 +428,7 @@ impl GateCase<'_> {
                 });
                 match ruling.map(|(_, _, outcome)| outcome) {
                     Some(RuleOutcome::Held) => RuleStatus::Holds,
-                    Some(RuleOutcome::Failed(_)) => RuleStatus::Failed,
+                    Some(RuleOutcome::Failed(_) | RuleOutcome::Broken(_)) => RuleStatus::Failed,
                     Some(RuleOutcome::Open(_)) | None => RuleStatus::Open,
                 }
             }
