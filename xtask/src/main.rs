@@ -11,14 +11,18 @@
 )]
 
 mod bench;
+mod browser;
 mod cargo;
 mod child;
 mod ci;
 mod coverage;
+mod dist;
+mod man;
 mod mutants;
 mod names;
 mod postgres;
 mod prove;
+mod screenshots;
 mod signals;
 mod source_scan;
 mod step;
@@ -57,6 +61,9 @@ enum XtaskCommand {
     Coverage(coverage::CoverageArgs),
     Mutants(mutants::MutantsArgs),
     Names(names::NamesArgs),
+    Man(man::ManArgs),
+    Screenshots(screenshots::ScreenshotsArgs),
+    Dist(dist::DistArgs),
     Tidy(tidy::TidyArgs),
     Postgres(postgres::PostgresArgs),
     #[command(hide = true)]
@@ -73,6 +80,9 @@ impl XtaskCommand {
             Self::Coverage(arguments) => coverage::run(&arguments),
             Self::Mutants(arguments) => mutants::run(&arguments),
             Self::Names(arguments) => names::run(&arguments),
+            Self::Man(arguments) => man::run(&arguments),
+            Self::Screenshots(arguments) => screenshots::run(&arguments),
+            Self::Dist(arguments) => dist::run(&arguments),
             Self::Tidy(arguments) => tidy::run(&arguments),
             Self::Postgres(arguments) => postgres::run(&arguments),
             Self::PostgresGuard(arguments) => postgres::guard(&arguments),

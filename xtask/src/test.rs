@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::browser::find_or_install_browser;
 use crate::postgres::{Durability, GuardedServer, ServerPrograms};
 use crate::signals::StopSignals;
 use crate::step::{CargoStep, StepReport};
@@ -101,6 +102,7 @@ fn run_all(
     arguments: &TestArgs,
     report: &mut StepReport<'_>,
 ) -> anyhow::Result<()> {
+    find_or_install_browser(report.signals())?;
     let server = GuardedServer::start(programs, Durability::Throwaway)?;
     let environment = server.environment();
     for (index, step) in TEST_STEPS.iter().enumerate() {

@@ -35,7 +35,18 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "planwright-plan",
             "planwright-store",
+            "planwright-sandbox",
+            "planwright-actors",
             "planwright-lifecycle",
+        ],
+    ),
+    (
+        "planwright-server",
+        &[
+            "planwright-plan",
+            "planwright-store",
+            "planwright-lifecycle",
+            "planwright-api",
         ],
     ),
     (
@@ -47,6 +58,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "planwright-actors",
             "planwright-lifecycle",
             "planwright-api",
+            "planwright-server",
         ],
     ),
 ];

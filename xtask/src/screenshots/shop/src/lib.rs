@@ -1,0 +1,2 @@
+pub mod billing;
+pub mod retry;
