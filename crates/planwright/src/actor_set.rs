@@ -1,18 +1,18 @@
-//! Finds actor definitions (the user's, the repository's, built-in presets) and makes actors from them.
+//! Reads the user's definitions of agents, and makes actors from definitions.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use actors::{Actor, HostEnv, all_presets, find_installed_program, find_preset};
+use actors::{Actor, HostEnv};
+use api::actors::{ActorCatalog, UnreadableActor};
 use lifecycle::{ActorSet, RuleCheckConfig};
-use plan::{ActorDefinition, PlanActors, QualifiedName};
+use plan::{ActorDefinition, QualifiedName};
 use sandbox::{CommandReach, Supervisor};
 
 use crate::cli::App;
-use crate::error::{CommandError, did_you_mean};
+use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::repository_config::RepositoryConfig;
 use crate::{file_reader, home, settings, yaml};
 
 /// The hidden first argument that makes this program run as a supervisor.
@@ -89,18 +89,59 @@ fn read_host_env(app: &App) -> HostEnv {
 }
 
 /// The directory of the user's own actor definitions.
-pub fn definitions_dir(app: &App) -> PathBuf {
-    app.settings.home.join("actors")
+pub fn definitions_dir(home: &Path) -> PathBuf {
+    home.join("actors")
 }
 
 /// The file of the user's definition of a name. `/` becomes `+`; all other characters are valid in file names.
-pub fn definition_path(app: &App, name: &QualifiedName) -> PathBuf {
-    definitions_dir(app).join(format!("{}.yaml", name.full_name().replace('/', "+")))
+pub fn definition_path(home: &Path, name: &QualifiedName) -> PathBuf {
+    definitions_dir(home).join(format!("{}.yaml", name.full_name().replace('/', "+")))
 }
 
-/// The user's own definitions, sorted by name.
-pub fn list_own_definitions(app: &App) -> Result<Vec<ActorDefinition>, CommandError> {
-    let directory = definitions_dir(app);
+/// Reads the agents of this host. A definition that cannot be read only matters to plans that use it.
+pub fn read_catalog(home: &Path) -> Result<ActorCatalog, CommandError> {
+    let mut catalog = search_catalog();
+    for path in list_definition_files(home)? {
+        match read_definition(&path) {
+            Ok(definition) => catalog.own.push(definition),
+            Err(error) => {
+                let name = name_of_definition(&path);
+                catalog.unreadable.extend(name.map(|name| UnreadableActor {
+                    name,
+                    problem: error.message,
+                }));
+            }
+        }
+    }
+    catalog.own.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(catalog)
+}
+
+/// Reads the user's own definitions, sorted by name. Fails if one cannot be read.
+pub fn list_own_definitions(home: &Path) -> Result<Vec<ActorDefinition>, CommandError> {
+    let files = list_definition_files(home)?.into_iter();
+    let definitions = files.map(|path| read_definition(&path));
+    let mut definitions = definitions.collect::<Result<Vec<_>, CommandError>>()?;
+    definitions.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(definitions)
+}
+
+/// The presets whose program is on the PATH, with the program's path.
+pub fn installed_presets() -> Vec<(&'static ActorDefinition, PathBuf)> {
+    search_catalog().installed_presets()
+}
+
+/// A catalog without definitions, which searches programs on the PATH.
+pub fn search_catalog() -> ActorCatalog {
+    ActorCatalog {
+        search_path: settings::read_git_env().path.unwrap_or_default(),
+        ..ActorCatalog::default()
+    }
+}
+
+/// The files of the user's own definitions.
+fn list_definition_files(home: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let directory = definitions_dir(home);
     let unreadable = |error: std::io::Error| {
         CommandError::new(
             CommandExit::Error,
@@ -112,22 +153,25 @@ pub fn list_own_definitions(app: &App) -> Result<Vec<ActorDefinition>, CommandEr
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unreadable(error)),
     };
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
-            found.push(read_definition(&path)?);
+        let extension = path.extension();
+        if extension.is_some_and(|extension| extension == "yaml") {
+            paths.push(path);
         }
     }
-    found.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(found)
+    Ok(paths)
+}
+
+/// The inverse of [`definition_path`].
+fn name_of_definition(path: &Path) -> Option<QualifiedName> {
+    let stem = path.file_stem()?.to_str()?;
+    stem.replace('+', "/").parse().ok()
 }
 
 /// Reads one definition file.
-pub fn read_definition(path: &std::path::Path) -> Result<ActorDefinition, CommandError> {
+pub fn read_definition(path: &Path) -> Result<ActorDefinition, CommandError> {
     let origin = home::display_path(path);
     let source = file_reader::read_text(path).map_err(|error| {
         let exit = match error.kind() {
@@ -138,65 +182,4 @@ pub fn read_definition(path: &std::path::Path) -> Result<ActorDefinition, Comman
     })?;
     yaml::parse_actor(&source, &origin)
         .map_err(|problem| CommandError::malformed_file(problem, &source))
-}
-
-/// Finds an actor's definition: the user's first, then the repository's, then a preset. Cloning a repository
-/// must not change what a name means.
-pub fn find_definition(
-    app: &App,
-    name: &QualifiedName,
-    config: &RepositoryConfig,
-) -> Result<Option<ActorDefinition>, CommandError> {
-    let path = definition_path(app, name);
-    if path.exists() {
-        return read_definition(&path).map(Some);
-    }
-    if let Some(found) = config.actors.iter().find(|one| one.name == *name) {
-        return Ok(Some(found.clone()));
-    }
-    Ok(find_preset(&name.to_string()))
-}
-
-/// The error for an unknown agent, with the nearest known name.
-pub fn unknown_actor_error(
-    app: &App,
-    name: &QualifiedName,
-    config: &RepositoryConfig,
-) -> CommandError {
-    let error = CommandError::new(CommandExit::NotFound, format!("Unknown agent `{name}`."))
-        .with_hint("planwright agent list")
-        .with_hint("planwright agent add FILE");
-    let own = list_own_definitions(app).unwrap_or_default();
-    let known: Vec<String> = own
-        .iter()
-        .chain(&config.actors)
-        .chain(all_presets())
-        .map(|one| one.name.to_string())
-        .collect();
-    did_you_mean(error, &name.to_string(), &known)
-}
-
-/// Finds the definitions of a plan's actors, each once. Skips actors that have none.
-pub fn find_definitions(
-    app: &App,
-    actors: &PlanActors,
-    config: &RepositoryConfig,
-) -> Result<Vec<ActorDefinition>, CommandError> {
-    let mut found = Vec::new();
-    for name in actors.actor_names() {
-        let known = found.iter().any(|one: &ActorDefinition| one.name == *name);
-        if !known {
-            found.extend(find_definition(app, name, config)?);
-        }
-    }
-    Ok(found)
-}
-
-/// The presets whose program is on the PATH, with the program's path.
-pub fn installed_presets() -> Vec<(&'static ActorDefinition, PathBuf)> {
-    let path = settings::read_git_env().path.unwrap_or_default();
-    all_presets()
-        .iter()
-        .filter_map(|definition| Some((definition, find_installed_program(definition, &path)?)))
-        .collect()
 }

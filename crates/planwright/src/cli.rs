@@ -1,8 +1,6 @@
 //! Parses the command line, runs one command and prints its answer.
 
 use std::cell::{Cell, OnceCell};
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,21 +8,18 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::ledger::BudgetUnit;
-use plan::stage::{ApplyState, ConstraintKind, FailureCategory, WorkState};
-use plan::{Phase, Plan, PlanId, PlanStage, QualifiedName};
-use store::{Clock, PlanFilter, PlanRow};
+use plan::{PlanId, QualifiedName};
+use store::Clock;
 
 use crate::commands::{self, CommandAnswer};
-use crate::error::CommandError;
+use crate::error::{CommandError, MentionedPlan};
 use crate::exit::CommandExit;
 use crate::invocation::ProgramInvocation;
-use crate::limits;
 use crate::recent_plan::RecentPlan;
 use crate::settings::{Settings, StoreAddress};
 use crate::ui::{self, ProgressAudience, SlowStepReporter};
 use crate::wire::{CommandStatus, CommandTiming, JsonEnvelope, UserMessage};
-use crate::{current_repository, home};
+use crate::{completion, current_repository, home};
 
 /// Let any coding agent loose on your repository: it works in a private copy, your rules are
 /// checked in code, and what you approve lands exactly once or not at all.
@@ -35,7 +30,8 @@ use crate::{current_repository, home};
     name = "planwright",
     version,
     disable_help_subcommand = true,
-    max_term_width = 100
+    max_term_width = 100,
+    override_help = commands::overview_help()
 )]
 pub struct Cli {
     /// Output format.
@@ -75,6 +71,23 @@ pub struct App {
 }
 
 impl App {
+    /// The context of a completion request. Takes `--store` from the words to complete.
+    pub fn for_completion() -> Result<Self, CommandError> {
+        let words: Vec<String> = std::env::args().collect();
+        let store = words.windows(2).find(|pair| pair[0] == "--store");
+        let store = store.map(|pair| pair[1].as_str());
+        Ok(Self {
+            settings: Settings::load(store)?,
+            format: CliFormat::Json,
+            clock: Clock::default(),
+            invocation: ProgramInvocation::new("planwright", store),
+            slow_steps: SlowStepReporter::new(ProgressAudience::for_format(CliFormat::Json)),
+            lifecycle: OnceCell::new(),
+            mentioned_plan: Cell::new(None),
+            is_typed_by_person: false,
+        })
+    }
+
     /// Returns the engine on the configured store. Opening it writes nothing.
     pub fn lifecycle(&self) -> Result<&Lifecycle, CommandError> {
         if let Some(lifecycle) = self.lifecycle.get() {
@@ -84,7 +97,9 @@ impl App {
         let reach = crate::actor_set::command_reach(self);
         local_host.sandboxes = local_host.sandboxes.with_command_reach(reach);
         let slow_steps = self.slow_steps.clone();
-        let lifecycle = open_lifecycle(&self.settings.store_address()?)?
+        let address = self.settings.store_address()?;
+        address.check_place()?;
+        let lifecycle = open_lifecycle(&address)?
             .with_progress_listener(move |plan, slow_step| slow_steps.report_step(plan, slow_step))
             .with_local_host(local_host)
             .with_rule_checks(crate::actor_set::make_inspectors(self)?)
@@ -97,7 +112,8 @@ impl App {
         Call::by(home::current_caller())
     }
 
-    /// Resolves a handle. `@` is the plan last created or named in this checkout, else the newest plan here.
+    /// Resolves a handle. `@` is the plan last created or named in this checkout, else the newest plan here;
+    /// `@-` is the one before it.
     pub fn resolve_plan(&self, handle: &str) -> Result<PlanId, CommandError> {
         let plan_id = self.resolve_handle(handle)?;
         self.mentioned_plan.set(Some(plan_id));
@@ -120,12 +136,42 @@ impl App {
         }
     }
 
+    /// Resolves `@` for a command whose plan was left out. Scripts and agents must name the plan.
+    pub fn resolve_current_plan(&self) -> Result<PlanId, CommandError> {
+        if !self.is_typed_by_person {
+            return Err(
+                CommandError::usage("Scripts and agents must name the plan.")
+                    .with_hint("planwright list"),
+            );
+        }
+        self.resolve_plan("@")
+    }
+
+    /// Says on standard error which plan a command uses. Programs find it in the answer.
+    pub fn announce_current_plan(&self, plan_id: PlanId) -> Result<(), CommandError> {
+        if self.format == CliFormat::Json {
+            return Ok(());
+        }
+        let row = self.lifecycle()?.get_plan(plan_id)?;
+        let handle = self.lifecycle()?.short_handle(plan_id)?;
+        let goal = ui::truncate_line(row.plan.goal().as_str(), 70);
+        anstream::eprintln!(
+            "{} {}",
+            ui::style_text(ui::BOLD, handle),
+            ui::style_text(ui::DIM, goal)
+        );
+        Ok(())
+    }
+
     fn recent_plan(&self) -> Option<RecentPlan> {
         RecentPlan::for_current_checkout(&self.settings.home, &self.settings.store_address().ok()?)
     }
 
     fn resolve_handle(&self, handle: &str) -> Result<PlanId, CommandError> {
         let lifecycle = self.lifecycle()?;
+        if handle == "@-" {
+            return self.resolve_previous_plan();
+        }
         let recent = match handle {
             "@" => self.recent_plan().and_then(|recent| recent.read()),
             _ => None,
@@ -141,35 +187,22 @@ impl App {
         let Some(projects) = projects else {
             return Ok(lifecycle.resolve_handle(handle)?);
         };
-        let newest = self.list_plans(&PlanFilter::default(), Some(&projects), None, 1)?;
-        newest.first().map(|row| row.plan.id()).ok_or_else(|| {
+        let newest = api::plan_list::find_newest_plan(lifecycle, projects)?;
+        newest.ok_or_else(|| {
             CommandError::new(CommandExit::NotFound, "This repository has no plans.")
                 .with_hint("planwright list --all")
         })
     }
 
-    /// Lists plans, newest first; with `projects`, only plans that work on any of them.
-    pub fn list_plans(
-        &self,
-        filter: &PlanFilter,
-        projects: Option<&[QualifiedName]>,
-        after: Option<PlanId>,
-        limit: usize,
-    ) -> Result<Vec<PlanRow>, CommandError> {
-        let lifecycle = self.lifecycle()?;
-        let Some(projects) = projects else {
-            return Ok(lifecycle.list_plans(filter, after, limit)?);
-        };
-        let mut rows = BTreeMap::new();
-        for project in projects {
-            let filter = PlanFilter {
-                project: Some(project.clone()),
-                ..filter.clone()
-            };
-            let page = lifecycle.list_plans(&filter, after, limit)?;
-            rows.extend(page.into_iter().map(|row| (Reverse(row.plan.id()), row)));
-        }
-        Ok(rows.into_values().take(limit).collect())
+    fn resolve_previous_plan(&self) -> Result<PlanId, CommandError> {
+        let previous = self.recent_plan().and_then(|recent| recent.read_previous());
+        previous.ok_or_else(|| {
+            CommandError::new(
+                CommandExit::NotFound,
+                "Only one plan was used in this checkout so far, so there is none before it.",
+            )
+            .with_hint("planwright list")
+        })
     }
 
     /// Adds the hints that depend on the plan the command named.
@@ -177,12 +210,11 @@ impl App {
         let Some(id) = self.mentioned_plan.get() else {
             return error.for_people(command, None);
         };
-        let known = self.lifecycle().ok().and_then(|lifecycle| {
-            let row = lifecycle.get_plan(id).ok()?;
-            Some((row.plan, lifecycle.short_handle(id).ok()?))
-        });
-        let known = known.as_ref();
-        error.for_people(command, known.map(|(plan, handle)| (plan, handle.as_str())))
+        let mentioned = self
+            .lifecycle()
+            .and_then(|lifecycle| MentionedPlan::read(lifecycle, id, &home::current_caller()))
+            .ok();
+        error.for_people(command, mentioned.as_ref())
     }
 
     /// The project of the current directory; `None` if it belongs to none or to several.
@@ -201,113 +233,13 @@ impl App {
 
     /// All projects that the current directory belongs to.
     fn current_projects(&self) -> Result<Vec<QualifiedName>, CommandError> {
-        const MAX_PROJECTS: usize = 500;
         let Ok(here) = std::env::current_dir().and_then(|here| here.canonicalize()) else {
             return Ok(Vec::new());
         };
-        let lifecycle = self.lifecycle()?;
-        let host = &lifecycle.local_host()?.host;
-        let found = lifecycle
-            .projects()
-            .list_projects(None, MAX_PROJECTS)?
-            .into_iter()
-            .filter(|project| {
-                project.resources.iter().any(|resource| {
-                    resource.host == *host && here.starts_with(resource.place.path())
-                })
-            })
-            .map(|project| project.name);
-        Ok(found.collect())
-    }
-
-    /// The command that continues a plan that waits for a person or was interrupted; `None` for any other plan.
-    pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
-        if api::plans::is_interrupted(self.lifecycle()?, row)? {
-            let handle = self.lifecycle()?.short_handle(row.plan.id())?;
-            return Ok(Some(match row.plan.phase() {
-                Phase::Apply => format!("planwright apply {handle}"),
-                Phase::Strategize | Phase::Execute if commands::is_workable(&row.plan) => {
-                    format!("planwright run {handle}")
-                }
-                Phase::Strategize | Phase::Execute => {
-                    format!("planwright plumbing reclaim {handle}")
-                }
-            }));
-        }
-        if !row.needs_person() {
-            return Ok(None);
-        }
-        let handle = self.lifecycle()?.short_handle(row.plan.id())?;
-        if row.is_blocked() {
-            return Ok(Some(format!("planwright why {handle}")));
-        }
-        // For people, review, approval and landing are one command.
-        let is_reviewable = matches!(row.plan.stage(), PlanStage::Execute(WorkState::Complete));
-        if is_reviewable && row.plan.has_targets() {
-            return Ok(Some(format!("planwright apply {handle}")));
-        }
-        if let PlanStage::Apply(ApplyState::Constrained(constraint)) = row.plan.stage() {
-            // A conflict without paths: the target already has every change of the plan.
-            let nothing_left = constraint.paths.is_empty();
-            return Ok(Some(match constraint.kind {
-                ConstraintKind::Conflict if nothing_left => format!("planwright cancel {handle}"),
-                // Landing the same result again would fail the same way.
-                ConstraintKind::Conflict | ConstraintKind::Gate => {
-                    format!("planwright revise {handle} \"TEXT\"")
-                }
-                ConstraintKind::LocalEdits | ConstraintKind::OperationInProgress => {
-                    commands::apply::repeat_apply_command(&row.plan, &handle)
-                }
-                ConstraintKind::ApprovalVoid => format!("planwright apply {handle}"),
-            }));
-        }
-        let waits_to_start = match row.plan.stage() {
-            PlanStage::Strategize(work) => {
-                matches!(work, WorkState::Queued(_) | WorkState::Complete)
-            }
-            PlanStage::Execute(_) | PlanStage::Apply(_) => false,
-        };
-        if waits_to_start && commands::is_workable(&row.plan) {
-            return Ok(Some(format!("planwright run {handle}")));
-        }
-        let failure = row.plan.stage().failure();
-        if failure.is_some_and(|failure| failure.category == FailureCategory::Budget) {
-            return self.raise_limit_command(&row.plan, &handle).map(Some);
-        }
-        let verb = plan::decide::available_verbs(&row.plan).into_iter().next();
-        Ok(verb.map(|verb| crate::error::command_for_verb(verb, &handle)))
-    }
-}
-
-impl App {
-    /// The command that raises an exhausted limit by its own amount. A global limit takes precedence.
-    fn raise_limit_command(&self, plan: &Plan, handle: &str) -> Result<String, CommandError> {
-        let lifecycle = self.lifecycle()?;
-        let (ledger, budget) = (
-            lifecycle.budgets().read_ledger(plan.id())?,
-            lifecycle.budget(),
-        );
-        let mut command = format!("planwright retry {handle}");
-        for unit in BudgetUnit::ALL {
-            let spent = ledger.plan.settled.in_unit(unit);
-            match plan.limits().limit_for(unit) {
-                Some(limit) if spent >= limit => {
-                    command.push_str(&format!(
-                        " {}",
-                        limits::raise_limit_flag(unit, spent, limit)
-                    ));
-                }
-                Some(_) | None => {}
-            }
-            let spent = ledger.global.settled.in_unit(unit);
-            match budget.limit_for(unit) {
-                Some(limit) if spent >= limit => {
-                    return Ok(limits::raise_budget_command(unit, spent, limit));
-                }
-                Some(_) | None => {}
-            }
-        }
-        Ok(command)
+        Ok(api::projects::projects_of_directory(
+            self.lifecycle()?,
+            &here,
+        )?)
     }
 }
 
@@ -341,6 +273,9 @@ pub fn main() -> ExitCode {
     if let Some(code) = commands::supervise::run(&arguments) {
         return code;
     }
+    if let Some(code) = completion::answer_request(&arguments) {
+        return code;
+    }
     let (matches, cli) = match parse_arguments(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return refuse_usage(&error, &arguments, started),
@@ -354,14 +289,7 @@ pub fn main() -> ExitCode {
         duration_ms: as_milliseconds(stopwatch.elapsed()),
     };
     let mut outcome = wrap_result(&name, result, timing);
-    for message in outcome
-        .envelope
-        .messages
-        .iter_mut()
-        .filter(|message| message.level == "hint")
-    {
-        message.text = invocation.render_hint(&message.text);
-    }
+    invocation.render_hints(&mut outcome.envelope.messages);
     print_output(&outcome, format, &invocation)
 }
 
@@ -577,19 +505,9 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
             .windows(2)
             .any(|pair| pair[0] == "--format" && pair[1] == "json")
         || command.starts_with("plumbing");
-    let plan_hint = missing_plan_hint(error, &command);
     let invocation = ProgramInvocation::new(&program_as_called(arguments), None);
     if !json {
         let _ = error.print();
-        if let Some(hint) = plan_hint {
-            let text = invocation.render_hint(&hint);
-            let level = "hint";
-            let _ = write_message(
-                &mut anstream::stderr(),
-                &UserMessage { level, text },
-                &invocation,
-            );
-        }
         return ExitCode::from(CommandExit::Usage.code());
     }
     let text = match error.kind() {
@@ -598,9 +516,8 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         }
         _ => error.to_string(),
     };
-    let mut refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+    let refused = CommandError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end())
         .with_hint(format!("planwright help {command}").trim_end());
-    refused.hints.extend(plan_hint);
     let timing = CommandTiming {
         started,
         duration_ms: 0,
@@ -610,15 +527,6 @@ fn refuse_usage(error: &clap::Error, arguments: &[OsString], started: plan::Time
         CliFormat::Json,
         &invocation,
     )
-}
-
-/// Suggests `@` if a read-only command lacks its plan. The command does not default to `@` by itself.
-fn missing_plan_hint(error: &clap::Error, command: &str) -> Option<String> {
-    const READ_ONLY_VERBS: [&str; 5] = ["status", "diff", "log", "why", "path"];
-    let verb = command.strip_prefix("plan ").unwrap_or(command);
-    let missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
-    (missing && READ_ONLY_VERBS.contains(&verb))
-        .then(|| format!("Name a plan. @ is the last one you used here: planwright {command} @"))
 }
 
 /// Finds the command in arguments that do not parse.

@@ -58,10 +58,10 @@
 //!
 //! The rest of this crate is the command line. `main` calls [`cli::main`].
 
-mod actions;
 mod actor_set;
 pub mod cli;
 mod commands;
+mod completion;
 mod current_repository;
 mod error;
 mod exit;
@@ -72,12 +72,15 @@ mod host;
 mod invocation;
 mod limits;
 mod notify;
+mod plan_notices;
+mod publish;
 mod recent_plan;
 mod repository_config;
-mod rule_warnings;
+mod server_registry;
 mod settings;
 mod signals;
 mod spelling;
+mod step_commands;
 mod ui;
 mod wire;
 pub mod yaml;
@@ -106,11 +109,11 @@ pub fn open(address: &str) -> Result<Lifecycle, store::StoreError> {
 
 #[cfg(test)]
 mod tests {
-    /// The README's embedding example consists of lines of the doc test above, which is compiled and run.
+    /// The example of docs/embedding.md consists of lines of the doc test above, which is compiled and run.
     #[test]
-    fn readme_example_is_part_of_the_doc_test() {
-        let readme = include_str!("../../../README.md");
-        let excerpt = readme.split("```rust\n").nth(1).expect("a Rust example");
+    fn embedding_page_is_part_of_the_doc_test() {
+        let page = include_str!("../../../docs/embedding.md");
+        let excerpt = page.split("```rust\n").nth(1).expect("a Rust example");
         let excerpt = excerpt.split("```").next().expect("a closing fence");
         let example: Vec<&str> = include_str!("lib.rs")
             .lines()

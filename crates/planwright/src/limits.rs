@@ -1,63 +1,9 @@
 //! Limits of plans: flags, values from config files, and how they override each other.
 
+use api::next_steps::RaisedLimit;
+use api::plan_config::LimitOverrides;
 use plan::ledger::{BudgetUnit, GlobalBudget};
-use plan::plan::PlanLimits;
 use plan::{Money, Span};
-
-/// The time limit of one run if none is set. Without it, an agent that hangs would hold its plan forever.
-const DEFAULT_RUN_TIMEOUT: Span = Span::from_seconds(3600);
-
-/// Limits from one source. `None` leaves a limit to the next source.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LimitOverrides {
-    /// Attempts per phase.
-    pub attempts: Option<u32>,
-    /// Time limit of one run.
-    pub timeout: Option<Span>,
-    /// Cost of all runs together.
-    pub cost: Option<Money>,
-    /// Tokens of all runs together.
-    pub tokens: Option<u64>,
-    /// Time of all runs together.
-    pub time: Option<Span>,
-}
-
-impl LimitOverrides {
-    /// Fills unset limits from `other`.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            attempts: self.attempts.or(other.attempts),
-            timeout: self.timeout.or(other.timeout),
-            cost: self.cost.or(other.cost),
-            tokens: self.tokens.or(other.tokens),
-            time: self.time.or(other.time),
-        }
-    }
-
-    /// Fills unset limits with the defaults.
-    pub fn with_defaults(self) -> PlanLimits {
-        self.apply_to(PlanLimits {
-            timeout: Some(DEFAULT_RUN_TIMEOUT),
-            ..PlanLimits::default()
-        })
-    }
-
-    /// Overrides the current limits with those that are set here.
-    pub fn apply_to(self, current: PlanLimits) -> PlanLimits {
-        PlanLimits {
-            attempts: self.attempts.unwrap_or(current.attempts),
-            timeout: self.timeout.or(current.timeout),
-            cost: self.cost.or(current.cost),
-            tokens: self.tokens.or(current.tokens),
-            time: self.time.or(current.time),
-        }
-    }
-
-    pub fn is_any_set(self) -> bool {
-        self != Self::default()
-    }
-}
 
 /// Flags that set a plan's limits.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -131,20 +77,20 @@ pub fn parse_budget(cost: Option<&str>, token_limit: Option<&str>) -> GlobalBudg
     }
 }
 
-/// The flag that raises a plan's exhausted limit: the amount spent plus the old limit.
-pub fn raise_limit_flag(unit: BudgetUnit, spent: u64, limit: u64) -> String {
-    let value = format_amount(unit, spent.saturating_add(limit));
-    match unit {
+/// The flag that sets a plan's limit to this one.
+pub fn raise_limit_flag(raised: RaisedLimit) -> String {
+    let value = format_amount(raised.unit, raised.limit);
+    match raised.unit {
         BudgetUnit::Cost => format!("--max-cost {value}"),
         BudgetUnit::Tokens => format!("--max-tokens {value}"),
         BudgetUnit::Time => format!("--max-time {value}"),
     }
 }
 
-/// The command that raises the exhausted global limit: the amount spent plus the old limit.
-pub fn raise_budget_command(unit: BudgetUnit, spent: u64, limit: u64) -> String {
-    let value = format_amount(unit, spent.saturating_add(limit));
-    let key = match unit {
+/// The command that sets the budget of all plans to this limit.
+pub fn raise_budget_command(raised: RaisedLimit) -> String {
+    let value = format_amount(raised.unit, raised.limit);
+    let key = match raised.unit {
         BudgetUnit::Cost => "budget.cost",
         // There is no global time limit.
         BudgetUnit::Tokens | BudgetUnit::Time => "budget.tokens",

@@ -1,82 +1,55 @@
-//! Reads `planwright.yaml` from the working tree of a plan's repositories and merges it with the settings.
+//! Reads what new plans inherit: `planwright.yaml` from the working tree of their repositories, the user's settings
+//! and agents.
 
 use std::path::{Path, PathBuf};
 
-use plan::action::ActionDefinition;
-use plan::plan::ProfileSource;
+use api::plan_config::{PlanConfig, PlanDefaults, RepositoryAction, RepositoryConfig};
+use lifecycle::Lifecycle;
 use plan::repository_policy::SandboxSetup;
-use plan::{ActorDefinition, Profile, QualifiedName, RepositoryPolicy};
+use plan::{QualifiedName, RepositoryPolicy};
 
-use crate::cli::App;
+use crate::actor_set;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::file_reader;
-use crate::limits::LimitOverrides;
 use crate::settings::{SettingLayer, Settings};
 use crate::yaml::{self, RepositoryFile};
 
-/// The merged `planwright.yaml` of all repositories of a plan.
-#[derive(Debug, Clone, Default)]
-pub struct RepositoryConfig {
-    pub policy: RepositoryPolicy,
-    pub actor: Option<QualifiedName>,
-    pub actors: Vec<ActorDefinition>,
-    pub actions: Vec<RepositoryAction>,
-    pub profile: Option<Profile>,
-    pub limits: LimitOverrides,
+/// Reads everything that new plans of these registered projects inherit. Needs no working directory.
+pub fn read_plan_config(
+    settings: &Settings,
+    lifecycle: &Lifecycle,
+    projects: &[QualifiedName],
+) -> Result<PlanConfig, CommandError> {
+    let repository = read_for_projects(lifecycle, projects)?;
+    add_user_config(settings, repository)
 }
 
-/// An action that a repository defines.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RepositoryAction {
-    pub definition: ActionDefinition,
-    /// The `planwright.yaml` that defines it.
-    pub file: PathBuf,
-}
-
-/// The defaults of a new plan after merging all sources except flags and the action.
-#[derive(Debug, Clone)]
-pub struct ResolvedDefaults {
-    pub actor: Option<QualifiedName>,
-    /// The profile and where it comes from.
-    pub profile: Option<(Profile, ProfileSource)>,
-    pub limits: LimitOverrides,
-}
-
-impl RepositoryConfig {
-    /// Resolves each default separately: environment first, then this file, then the user's file.
-    pub fn resolve_defaults(&self, settings: &Settings) -> ResolvedDefaults {
-        let [environment, user_file] = [SettingLayer::Environment, SettingLayer::File]
-            .map(|layer| settings.plan_defaults(layer));
-        let chosen_by = |profile: Option<Profile>, source| profile.map(|profile| (profile, source));
-        ResolvedDefaults {
-            actor: environment
-                .actor
-                .or_else(|| self.actor.clone())
-                .or(user_file.actor),
-            profile: chosen_by(environment.profile, ProfileSource::User)
-                .or(chosen_by(self.profile, ProfileSource::Repository))
-                .or(chosen_by(user_file.profile, ProfileSource::User)),
-            limits: environment.limits.or(self.limits).or(user_file.limits),
-        }
-    }
+/// Adds the user's settings and agents to a repository's configuration.
+pub fn add_user_config(
+    settings: &Settings,
+    repository: RepositoryConfig,
+) -> Result<PlanConfig, CommandError> {
+    Ok(PlanConfig {
+        environment: settings.plan_defaults(SettingLayer::Environment),
+        repository,
+        user: settings.plan_defaults(SettingLayer::File),
+        actors: actor_set::read_catalog(&settings.home)?,
+    })
 }
 
 pub use plan::invariant::REPOSITORY_CONFIG_FILE;
 
 /// Reads the config of all repositories of these projects.
 pub fn read_for_projects(
-    app: &App,
+    lifecycle: &Lifecycle,
     projects: &[QualifiedName],
 ) -> Result<RepositoryConfig, CommandError> {
     if projects.is_empty() {
         return Ok(RepositoryConfig::default());
     }
     // Resources on another host cannot be read here, and creating the plan reports any other error.
-    let resources = app
-        .lifecycle()?
-        .sandboxes()
-        .locate_project_resources(projects);
+    let resources = lifecycle.sandboxes().locate_project_resources(projects);
     let roots = resources.unwrap_or_default().into_iter().map(|resource| {
         let root = resource.location.path().to_owned();
         (resource.name, root)
@@ -110,9 +83,9 @@ fn read_for_roots(
         // These values apply to the whole plan, so files that are present must agree on them.
         let same = config.policy.landing == file.landing_options
             && config.policy.clean == file.clean
-            && config.profile == file.profile
-            && config.actor == file.actor
-            && config.limits == file.limits;
+            && config.defaults.profile == file.profile
+            && config.defaults.actor == file.actor
+            && config.defaults.limits == file.limits;
         if let Some(other) = read_from.as_ref().filter(|_| !same) {
             return Err(CommandError::usage(format!(
                 "{other} and {} disagree on actor, profile, limits, apply or sandbox.clean.",
@@ -123,9 +96,11 @@ fn read_for_roots(
         read_from = Some(path.display().to_string());
         config.policy.landing = file.landing_options;
         config.policy.clean = file.clean;
-        config.profile = file.profile;
-        config.actor = file.actor;
-        config.limits = file.limits;
+        config.defaults = PlanDefaults {
+            actor: file.actor,
+            profile: file.profile,
+            limits: file.limits,
+        };
         config.actors.extend(file.actors);
         let actions = file.actions.into_iter();
         config

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use api::plan_config::{LimitOverrides, PlanDefaults};
 use plan::ledger::GlobalBudget;
 use plan::{Money, Profile, QualifiedName, Span};
 use sandbox::GitEnv;
@@ -14,7 +15,7 @@ use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::file_reader;
 use crate::home;
-use crate::limits::{self, LimitOverrides};
+use crate::limits;
 use crate::yaml;
 
 /// All keys of `config.yaml`, in the order they are listed to the user.
@@ -107,6 +108,32 @@ impl SettingKey {
         }
     }
 
+    /// What the setting does, in one line.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::Store => "where plans are kept: sqlite:PATH or postgres://USER@HOST/DATABASE",
+            Self::Actor => "agent of new plans",
+            Self::Profile => "where new plans stop and ask: manual, supervised, review or auto",
+            Self::Notify => "command to run when a plan needs you, fails or lands",
+            Self::LimitAttempts => "attempts per phase of a new plan",
+            Self::LimitTimeout => "time limit of one run of an agent, such as 20m",
+            Self::LimitCost => "cost limit of a new plan in US dollars",
+            Self::LimitTokens => "token limit of a new plan",
+            Self::LimitTime => "time limit of all runs of a new plan",
+            Self::BudgetCost => "cost limit of all plans together in US dollars",
+            Self::BudgetTokens => "token limit of all plans together",
+            Self::SandboxReadable => {
+                "more paths that rules and set-ups may read, separated by commas"
+            }
+            Self::SandboxWritable => {
+                "more paths that rules and set-ups may write, separated by commas"
+            }
+            Self::SandboxUnconfined => {
+                "repositories whose set-up runs unconfined, separated by commas"
+            }
+        }
+    }
+
     /// Checks that a value is valid for this key.
     pub fn check_value(self, value: &str) -> Result<(), CommandError> {
         match self {
@@ -185,14 +212,6 @@ pub enum SettingLayer {
     Environment,
     /// The user's file.
     File,
-}
-
-/// Defaults for new plans from one layer.
-#[derive(Debug, Clone, Default)]
-pub struct PlanDefaults {
-    pub actor: Option<QualifiedName>,
-    pub profile: Option<Profile>,
-    pub limits: LimitOverrides,
 }
 
 /// The effective value of a key and its origin.
@@ -509,6 +528,30 @@ impl StoreAddress {
             text.chars().take(80).collect::<String>()
         ))
         .with_hint(ADDRESS_HINT))
+    }
+}
+
+impl StoreAddress {
+    /// Refuses a path at which no store can ever be, because something above it is not a directory. Otherwise such a
+    /// store would read as empty.
+    pub fn check_place(&self) -> Result<(), CommandError> {
+        let Self::Sqlite(path) = self else {
+            return Ok(());
+        };
+        let mut above = path.ancestors().skip(1);
+        let existing = above.find(|directory| directory.symlink_metadata().is_ok());
+        match existing {
+            Some(existing) if !existing.is_dir() => Err(CommandError::new(
+                CommandExit::Error,
+                format!(
+                    "There can be no store at {}: {} is not a directory.",
+                    path.display(),
+                    existing.display()
+                ),
+            )
+            .with_hint("Choose another location with --store sqlite:PATH or PLANWRIGHT_HOME.")),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

@@ -3,17 +3,16 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use api::actions::{self, FoundAction};
+use api::view::{ActionListView, ActionView};
 use clap::Subcommand;
 use plan::{Action, QualifiedName, Timestamp};
-use serde_json::json;
 
-use crate::actions::FoundAction;
 use crate::cli::App;
 use crate::commands::{CommandAnswer, conditions, status};
-use crate::error::CommandError;
+use crate::error::{CommandError, invalid_rule_in_file};
 use crate::exit::CommandExit;
-use crate::{actions, repository_config, ui, yaml};
-use api::view::ActionView;
+use crate::{completion, current_repository, repository_config, ui, yaml};
 
 const MAX_ACTION_FILE_BYTES: u64 = 256 * 1024;
 
@@ -41,6 +40,7 @@ pub enum ActionCommand {
     /// Show an action
     Show {
         /// Action name
+        #[arg(add = completion::actions())]
         name: QualifiedName,
     },
     /// Archive an action, so that it cannot be used for new plans
@@ -48,6 +48,7 @@ pub enum ActionCommand {
     /// Existing plans continue.
     Archive {
         /// Action name
+        #[arg(add = completion::actions())]
         name: QualifiedName,
     },
 }
@@ -74,9 +75,9 @@ fn create_action(file: &Path, key: Option<&str>, app: &App) -> Result<CommandAns
     if let Some(key) = key {
         call = call.with_key(key);
     }
-    let created = app.lifecycle()?.create_action(definition, &call);
+    let created = actions::create_action(app.lifecycle()?, &definition, &call);
     let action =
-        created.map_err(|error| actions::blame_file(&file.display().to_string(), error))?;
+        created.map_err(|error| invalid_rule_in_file(&file.display().to_string(), error))?;
     let text = format!(
         "Created action {}\n",
         ui::style_text(ui::BOLD, action.name())
@@ -96,16 +97,14 @@ fn list_actions(
     app: &App,
 ) -> Result<CommandAnswer, CommandError> {
     let limit = usize::from(limit);
-    let mut stored = list_stored_actions(app, after, limit + 1)?;
-    let more = stored.len() > limit;
-    stored.truncate(limit);
-    let mut views = match after {
-        None => list_repository_actions(app)?,
+    let in_repository = match after {
+        None => current_repository::list_actions()?,
         Some(_) => Vec::new(),
     };
-    views.extend(stored.iter().map(ActionView::from));
+    let page = actions::list_actions(app.lifecycle()?, &in_repository, after, limit)?;
+    let view = ActionListView::from(&page);
     let mut table = ui::TextTable::new(["ACTION", "STATE", "FROM", "DESCRIPTION"]);
-    for view in &views {
+    for view in &view.actions {
         table.add_row([
             (view.name.clone(), ui::BOLD),
             (view.state.to_owned(), ui::DIM),
@@ -116,16 +115,14 @@ fn list_actions(
             ),
         ]);
     }
-    let next = stored.last().filter(|_| more);
-    let next = next.map(|action| action.name().to_string());
-    let text = if views.is_empty() {
+    let empty = view.actions.is_empty();
+    let text = if empty {
         "No actions.\n".to_owned()
     } else {
         table.to_string()
     };
-    let empty = views.is_empty();
-    let mut answer = CommandAnswer::new(json!({ "actions": views, "next": next }), text);
-    if let Some(next) = next {
+    let mut answer = CommandAnswer::new(view, text);
+    if let Some(next) = page.next {
         answer = answer.with_hint(format!(
             "planwright action list --limit {limit} --after {next}"
         ));
@@ -133,45 +130,6 @@ fn list_actions(
         answer = answer.with_hint("planwright action create --config FILE");
     }
     Ok(answer)
-}
-
-/// Returns up to `limit` stored actions, without the frozen copies of repository actions, which nobody
-/// uses by name.
-fn list_stored_actions(
-    app: &App,
-    after: Option<&QualifiedName>,
-    limit: usize,
-) -> Result<Vec<Action>, CommandError> {
-    let mut found = Vec::new();
-    let mut after = after.cloned();
-    loop {
-        let page = app.lifecycle()?.list_actions(after.as_ref(), limit)?;
-        let is_last_page = page.len() < limit;
-        after = page.last().map(|action| action.name().clone()).or(after);
-        let named = page
-            .into_iter()
-            .filter(|action| !actions::is_frozen(action.name()));
-        found.extend(named);
-        if is_last_page || found.len() >= limit {
-            found.truncate(limit);
-            return Ok(found);
-        }
-    }
-}
-
-/// The actions in the current repository's `planwright.yaml`. A stored action of the same name shadows one.
-fn list_repository_actions(app: &App) -> Result<Vec<ActionView>, CommandError> {
-    let mut views = Vec::new();
-    for one in actions::repository_actions_here()? {
-        let stored = actions::find_stored_action(app, &one.definition.name)?;
-        let shadowed = stored.as_ref().is_some_and(actions::is_available);
-        let state = if shadowed { "shadowed" } else { "available" };
-        views.push(ActionView {
-            file: Some(one.file),
-            ..ActionView::from_definition(&one.definition, state)
-        });
-    }
-    Ok(views)
 }
 
 fn action_origin(view: &ActionView) -> &'static str {
@@ -182,20 +140,13 @@ fn action_origin(view: &ActionView) -> &'static str {
 }
 
 fn show_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, CommandError> {
-    let stored = actions::find_stored_action(app, name)?.filter(actions::is_available);
+    let stored = actions::find_stored_action(app.lifecycle()?, name)?.filter(actions::is_available);
     let found = match stored {
         Some(action) => FoundAction::Stored(Box::new(action)),
-        None => actions::find_action(app, name, &actions::repository_actions_here()?)?,
+        None => actions::find_action(app.lifecycle()?, name, &current_repository::list_actions()?)?,
     };
     let text = describe_action(&found, app.clock.now());
-    let view = match &found {
-        FoundAction::Stored(action) => ActionView::from(action.as_ref()),
-        FoundAction::InRepository(action) => ActionView {
-            file: Some(action.file.clone()),
-            ..ActionView::from_definition(&action.definition, "available")
-        },
-    };
-    Ok(CommandAnswer::new(view, text))
+    Ok(CommandAnswer::new(ActionView::from(&found), text))
 }
 
 fn describe_action(found: &FoundAction, now: Timestamp) -> String {
@@ -257,7 +208,7 @@ fn describe_action(found: &FoundAction, now: Timestamp) -> String {
 }
 
 fn archive_action(name: &QualifiedName, app: &App) -> Result<CommandAnswer, CommandError> {
-    let action = app.lifecycle()?.archive_action(name, &app.new_call())?;
+    let action = actions::archive_action(app.lifecycle()?, name, &app.new_call())?;
     let text = format!(
         "Archived action {}. Existing plans continue.\n",
         ui::style_text(ui::BOLD, name)

@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use actors::{all_presets, find_installed_program, find_preset};
+use ::actors::find_preset;
+use api::actors::{self, ActorCatalog, DefinitionSource, KnownActor};
+use api::view::{ActorListView, ActorView, AddedActorView, RemovedActorView};
 use clap::Subcommand;
 use plan::actor::ActorKind;
 use plan::{ActorDefinition, QualifiedName};
-use serde_json::{Value, json};
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
-use crate::error::CommandError;
+use crate::error::{CommandError, unknown_actor_error};
 use crate::exit::CommandExit;
-use crate::repository_config::{self, RepositoryConfig};
-use crate::{actor_set, current_repository, home, settings, ui, yaml};
+use crate::{actor_set, completion, current_repository, home, repository_config, ui, yaml};
 
 /// Manage the agents that work on plans
 #[derive(Debug, Subcommand)]
@@ -30,6 +30,7 @@ pub enum AgentCommand {
     /// Print an agent's definition, to copy and change
     Show {
         /// Agent name
+        #[arg(add = completion::agents())]
         name: QualifiedName,
     },
     /// Remove one of your agents
@@ -37,6 +38,7 @@ pub enum AgentCommand {
     /// Existing plans keep their definition.
     Remove {
         /// Agent name
+        #[arg(add = completion::agents())]
         name: QualifiedName,
     },
 }
@@ -54,7 +56,7 @@ impl AgentCommand {
 
 fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, CommandError> {
     let definition = actor_set::read_definition(file)?;
-    let path = actor_set::definition_path(app, &definition.name);
+    let path = actor_set::definition_path(&app.settings.home, &definition.name);
     let failed = |error: std::io::Error| {
         CommandError::new(
             CommandExit::Error,
@@ -62,7 +64,8 @@ fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, Command
         )
     };
     let replaced = path.exists();
-    home::make_private_directory(&actor_set::definitions_dir(app)).map_err(failed)?;
+    home::make_private_directory(&actor_set::definitions_dir(&app.settings.home))
+        .map_err(failed)?;
     // Written beside the target and renamed, so that a crash cannot leave half a definition.
     let new = path.with_extension("new");
     home::write_private_file(&new, &yaml::format_actor(&definition)).map_err(failed)?;
@@ -72,75 +75,46 @@ fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, Command
         "{word} agent {}\n",
         ui::style_text(ui::BOLD, &definition.name)
     );
-    let data = json!({ "actor": definition, "replaced": replaced });
-    Ok(CommandAnswer::new(data, text).with_hint(format!(
-        "planwright run --agent {} \"GOAL\"",
-        definition.name
-    )))
+    let hint = format!("planwright run --agent {} \"GOAL\"", definition.name);
+    let view = AddedActorView {
+        actor: definition,
+        replaced,
+    };
+    Ok(CommandAnswer::new(view, text).with_hint(hint))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum DefinitionSource {
-    You,
-    Repository,
-    Planwright,
-}
-
-impl DefinitionSource {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::You => "you",
-            Self::Repository => "repository",
-            Self::Planwright => "preset",
-        }
-    }
-}
-
-/// Returns every agent that can be used here. Of several with the same name, yours wins, then the
-/// repository's, then the preset.
-fn list_known_actors(app: &App) -> Result<Vec<(ActorDefinition, DefinitionSource)>, CommandError> {
+/// Lists every agent that can be used here. Fails if one of the user's definitions cannot be read.
+fn list_known_actors(app: &App) -> Result<Vec<KnownActor>, CommandError> {
     let defined_here = match current_repository::find_checkout_root() {
         Some(root) => repository_config::read_for_repository(&root)?.actors,
         None => Vec::new(),
     };
-    let own = actor_set::list_own_definitions(app)?
-        .into_iter()
-        .map(|one| (one, DefinitionSource::You));
-    let here = defined_here
-        .into_iter()
-        .map(|one| (one, DefinitionSource::Repository));
-    let presets = all_presets()
-        .iter()
-        .map(|one| (one.clone(), DefinitionSource::Planwright));
-    let mut found: Vec<(ActorDefinition, DefinitionSource)> = Vec::new();
-    for (definition, from) in own.chain(here).chain(presets) {
-        if !found.iter().any(|(other, _)| other.name == definition.name) {
-            found.push((definition, from));
-        }
-    }
-    Ok(found)
+    let catalog = ActorCatalog {
+        own: actor_set::list_own_definitions(&app.settings.home)?,
+        ..actor_set::search_catalog()
+    };
+    Ok(actors::list_actors(&catalog, &defined_here))
 }
 
 fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
     let mut table = ui::TextTable::new(["AGENT", "FROM", "RUNS", "DESCRIPTION"]);
-    let mut views = Vec::new();
-    let path = settings::read_git_env().path.unwrap_or_default();
-    for (definition, from) in list_known_actors(app)? {
-        let found = find_installed_program(&definition, &path);
-        let (runs, style) = describe_program(&definition, from, found.as_deref());
+    let found = list_known_actors(app)?;
+    for actor in &found {
+        let definition = &actor.definition;
+        let (runs, style) =
+            describe_program(definition, actor.source, actor.installed_at.as_deref());
         table.add_row([
             (definition.name.to_string(), ui::BOLD),
-            (from.as_str().to_owned(), ui::DIM),
+            (actor.source.as_str().to_owned(), ui::DIM),
             (ui::truncate_line(&runs, 60), style),
             (
                 ui::truncate_line(definition.description.as_deref().unwrap_or_default(), 50),
                 anstyle::Style::new(),
             ),
         ]);
-        views.push(actor_view(&definition, from, found.as_ref()));
     }
     Ok(CommandAnswer::new(
-        json!({ "actors": views }),
+        ActorListView::new(&found),
         table.to_string(),
     ))
 }
@@ -155,8 +129,8 @@ fn describe_program(
         return ("a person".to_owned(), ui::DIM);
     };
     match (from, found) {
-        (DefinitionSource::Planwright, Some(found)) => (home::display_path(found), ui::GOOD),
-        (DefinitionSource::Planwright, None) => ("not installed".to_owned(), ui::DIM),
+        (DefinitionSource::Preset, Some(found)) => (home::display_path(found), ui::GOOD),
+        (DefinitionSource::Preset, None) => ("not installed".to_owned(), ui::DIM),
         (DefinitionSource::You | DefinitionSource::Repository, Some(_)) => {
             (line.command.join(" "), ui::GOOD)
         }
@@ -172,40 +146,23 @@ fn describe_program(
     }
 }
 
-fn actor_view(
-    definition: &ActorDefinition,
-    from: DefinitionSource,
-    found: Option<&PathBuf>,
-) -> Value {
-    json!({
-        "name": definition.name.to_string(),
-        "description": definition.description,
-        "preset": from == DefinitionSource::Planwright,
-        "from": from.as_str(),
-        "installed_at": found,
-    })
-}
-
 fn show_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
     let mut known = list_known_actors(app)?.into_iter();
-    let found = known.find(|(one, _)| one.name == *name);
-    let Some((definition, _)) = found else {
-        return Err(actor_set::unknown_actor_error(
-            app,
-            name,
-            &RepositoryConfig::default(),
-        ));
+    let found = known.find(|one| one.definition.name == *name);
+    let Some(KnownActor { definition, .. }) = found else {
+        return Err(unknown_actor(app, name));
     };
     let text = yaml::format_actor(&definition);
-    Ok(CommandAnswer::new(json!({ "actor": definition }), text))
+    Ok(CommandAnswer::new(ActorView { actor: definition }, text))
 }
 
 fn remove_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
-    let path = actor_set::definition_path(app, name);
+    let path = actor_set::definition_path(&app.settings.home, name);
     match std::fs::remove_file(&path) {
         Ok(()) => {
             let text = format!("Removed agent {}\n", ui::style_text(ui::BOLD, name));
-            Ok(CommandAnswer::new(json!({ "removed": name }), text))
+            let removed = name.clone();
+            Ok(CommandAnswer::new(RemovedActorView { removed }, text))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             if find_preset(&name.to_string()).is_some() {
@@ -213,15 +170,17 @@ fn remove_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, Comman
                     "`{name}` is a built-in preset and can't be removed."
                 )));
             }
-            Err(actor_set::unknown_actor_error(
-                app,
-                name,
-                &RepositoryConfig::default(),
-            ))
+            Err(unknown_actor(app, name))
         }
         Err(error) => Err(CommandError::new(
             CommandExit::Error,
             format!("{} cannot be removed: {error}", home::display_path(&path)),
         )),
     }
+}
+
+/// The error for an unknown agent, with the nearest known name.
+fn unknown_actor(app: &App, name: &QualifiedName) -> CommandError {
+    let catalog = actor_set::read_catalog(&app.settings.home).unwrap_or_default();
+    unknown_actor_error(name, &catalog.known_names(&[]))
 }

@@ -1,26 +1,34 @@
 //! `planwright apply`: approves a result and lands it. Also used by `run` and `undo`.
 
-use lifecycle::LandingOutcome;
+use std::collections::BTreeSet;
+
+use api::landing::{LandingRequest, default_landing_options};
+use api::plans;
+use api::view::LandedPlanView;
+use lifecycle::{LandingOutcome, PartSelection, PickMode, PickOutcome};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
-use plan::stage::{ApplyState, ConstraintKind};
+use plan::stage::{ApplyState, ConstraintKind, WorkState};
 use plan::{LandingOptions, PlanId, PlanStage};
 use serde_json::json;
 use store::PlanRow;
 
 use crate::cli::App;
-use crate::commands::{CommandAnswer, ConditionArgs, diff, goal_line, view_with_receipt};
+use crate::commands::drop::resolve_hunks;
+use crate::commands::plan_arg::may_name_plan;
+use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, diff, goal_line};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::invocation::quote_word;
+use crate::step_commands::landing_flags;
 use crate::wire::UserMessage;
-use crate::{notify, ui};
+use crate::{notify, publish, ui};
 
 /// Approve a result and land it, exactly once or not at all
 #[derive(Debug, clap::Args)]
 pub struct ApplyArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
     /// Apply without asking for confirmation
     #[arg(long, short)]
     yes: bool,
@@ -28,9 +36,22 @@ pub struct ApplyArgs {
     landing: LandingArgs,
     #[command(flatten)]
     conditions: ConditionArgs,
-    /// Land only these paths; the rest becomes a new plan
+    /// Land only this hunk, as listed by `diff --hunks`; repeat for more
+    #[arg(long, value_name = "HUNK")]
+    hunk: Vec<String>,
+    /// What becomes of the parts that do not land: a new plan (plan), or nothing (drop)
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = RestHandling::Plan)]
+    rest: RestHandling,
+    /// Land only these paths
     #[arg(last = true, value_name = "PATHSPEC")]
     paths: Vec<String>,
+}
+
+/// What becomes of the parts of a result that do not land.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RestHandling {
+    Plan,
+    Drop,
 }
 
 /// How a result lands; shared by `apply` and `approve`.
@@ -46,30 +67,36 @@ pub struct LandingArgs {
     /// Land even if nothing changes
     #[arg(long)]
     allow_empty: bool,
+    /// Message of the commit [default: the plan's goal]
+    #[arg(long, short, value_name = "TEXT")]
+    message: Option<String>,
 }
 
 impl LandingArgs {
-    /// Returns the flags as landing options; without `--as` and `--merge`, the given defaults.
-    pub fn options_or(
-        &self,
-        default_options: &LandingOptions,
-    ) -> Result<LandingOptions, CommandError> {
-        let requested = self.parse_options()?;
-        if self.shape.is_empty() && !self.merge {
-            return Ok(LandingOptions {
-                allow_empty: requested.allow_empty,
-                ..default_options.clone()
-            });
+    /// Refuses `--as branch PLAN`, where the name of the branch was forgotten and the next word was taken for it.
+    pub fn refuse_plan_as_branch(&self, app: &App) -> Result<(), CommandError> {
+        let [how, word] = self.shape.as_slice() else {
+            return Ok(());
+        };
+        if how != "branch" || !may_name_plan(app, word)? {
+            return Ok(());
         }
-        Ok(requested)
+        Err(CommandError::usage(format!(
+            "`{word}` names a plan, and no plan comes before the flags."
+        ))
+        .with_hint(format!("planwright apply {word} --as branch NAME"))
+        .with_hint(format!(
+            "If the branch is to be called that: planwright apply @ --as branch {word}"
+        )))
     }
 
-    pub fn parse_options(&self) -> Result<LandingOptions, CommandError> {
+    pub fn to_request(&self) -> Result<LandingRequest, CommandError> {
         let words: Vec<&str> = self.shape.iter().map(String::as_str).collect();
-        let shape = match words.as_slice() {
-            [] | ["commit"] => LandingDestination::Commit,
-            ["uncommitted"] => LandingDestination::Uncommitted,
-            ["branch", name] => LandingDestination::Branch(parse_branch_name(name)?),
+        let destination = match words.as_slice() {
+            [] => None,
+            ["commit"] => Some(LandingDestination::Commit),
+            ["uncommitted"] => Some(LandingDestination::Uncommitted),
+            ["branch", name] => Some(LandingDestination::Branch(parse_branch_name(name)?)),
             ["branch"] => {
                 return Err(CommandError::usage("Name the new branch: --as branch NAME"));
             }
@@ -86,14 +113,22 @@ impl LandingArgs {
                 )));
             }
         };
-        if self.merge && shape != LandingDestination::Commit {
+        let is_commit = matches!(destination, None | Some(LandingDestination::Commit));
+        if self.merge && !is_commit {
             return Err(CommandError::usage("--merge only works with --as commit."));
         }
-        Ok(LandingOptions {
-            shape,
+        let makes_commit = destination != Some(LandingDestination::Uncommitted);
+        if self.message.is_some() && !makes_commit {
+            return Err(CommandError::usage(
+                "--message needs a commit; --as uncommitted makes none.",
+            ));
+        }
+        Ok(LandingRequest {
+            destination,
             merge: self.merge,
-            paths: Vec::new(),
             allow_empty: self.allow_empty,
+            paths: Vec::new(),
+            message: self.message.clone(),
         })
     }
 }
@@ -110,25 +145,66 @@ fn parse_branch_name(name: &str) -> Result<String, CommandError> {
 }
 
 pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let plan_id = app.resolve_plan(&args.id)?;
+    if !args.plan.is_given() {
+        args.landing.refuse_plan_as_branch(app)?;
+    }
+    let plan_id = args.plan.resolve(app)?;
     let call = args.conditions.apply_to(app.new_call());
     let row = app.lifecycle()?.get_plan(plan_id)?;
-    let options = LandingOptions {
+    if needs_approval(&row) {
+        for path in &args.paths {
+            plans::match_changed_paths(app.lifecycle()?, plan_id, path)?;
+        }
+    }
+    let options = args.landing.to_request()?.options_to_land(&row.plan);
+    let selection = PartSelection {
+        // A landing that has ended or is under way keeps the parts it was started with.
+        hunks: match is_pickable(&row) {
+            true => resolve_hunks(app, plan_id, &args.hunk)?,
+            false => BTreeSet::new(),
+        },
         paths: args.paths.clone(),
-        ..args.landing.options_or(default_landing_options(&row))?
     };
     if !args.yes && needs_approval(&row) {
-        confirm_landing(app, &row, &LandingPrompt::Apply(&options))?;
+        confirm_landing(app, &row, &LandingPrompt::Apply(&options, &args.paths))?;
     }
-    land_plan(app, plan_id, &options, &call)
+    let selects_parts = selection != PartSelection::default();
+    if !selects_parts || !is_pickable(&row) {
+        return land_plan(app, plan_id, &options, &call);
+    }
+    let mode = match args.rest {
+        RestHandling::Plan => PickMode::TakeSelectedKeepRest,
+        RestHandling::Drop => PickMode::TakeSelected,
+    };
+    // The idempotency key belongs to the landing. Picking the same parts twice changes nothing.
+    let pick_call = call.without_key();
+    match api::results::pick_parts(
+        app.lifecycle()?,
+        plan_id,
+        None,
+        &selection,
+        mode,
+        &pick_call,
+    )? {
+        PickOutcome::Picked { .. } => land_plan(app, plan_id, &options, &call.without_version()),
+        PickOutcome::Unchanged => land_plan(app, plan_id, &options, &call),
+    }
 }
 
-/// Returns the landing options to use without flags: those of a valid `approve`, otherwise the
-/// repository's. Options of an earlier `apply` count only while that landing is prepared.
-pub fn default_landing_options(row: &PlanRow) -> &LandingOptions {
-    let approval = row.plan.valid_approval();
-    let approval = approval.filter(|approval| !approval.once || row.plan.is_prepared());
-    approval.map_or(&row.plan.policy().landing, |approval| &approval.options)
+/// Can parts of the plan's result still be picked?
+fn is_pickable(row: &PlanRow) -> bool {
+    let can_pick = match row.plan.stage() {
+        PlanStage::Strategize(_) => false,
+        PlanStage::Execute(work) => matches!(work, WorkState::Complete),
+        PlanStage::Apply(landing) => match landing {
+            ApplyState::Queued(..) | ApplyState::Errored(_) | ApplyState::Constrained(_) => true,
+            ApplyState::Processing(..)
+            | ApplyState::AwaitingInput(..)
+            | ApplyState::Applied(_)
+            | ApplyState::Cancelled(_) => false,
+        },
+    };
+    can_pick && row.plan.has_targets() && !row.plan.is_prepared()
 }
 
 /// Approves and lands a plan, and describes the outcome.
@@ -164,7 +240,8 @@ pub fn land_plan(
 
 /// What the person is asked to confirm.
 pub enum LandingPrompt<'a> {
-    Apply(&'a LandingOptions),
+    /// With the paths to land, if not all.
+    Apply(&'a LandingOptions, &'a [String]),
     Undo,
 }
 
@@ -182,16 +259,17 @@ pub fn confirm_landing(
         )
         .with_hint(format!("Review the changes: planwright diff {handle}"))
         .with_hint(match prompt {
-            LandingPrompt::Apply(options) => {
-                let command = format!("planwright apply {handle} --yes");
-                with_landing_flags(command, options, default_landing_options(row))
+            LandingPrompt::Apply(options, paths) => {
+                let flags = landing_flags(options, Some(default_landing_options(&row.plan)));
+                let paths = describe_paths(paths);
+                format!("planwright apply {handle} --yes{flags}{paths}")
             }
             LandingPrompt::Undo => format!("planwright undo {handle} --yes"),
         }));
     }
     let paths = match prompt {
-        LandingPrompt::Apply(options) => options.paths.as_slice(),
-        LandingPrompt::Undo => &[],
+        LandingPrompt::Apply(_, paths) => paths,
+        LandingPrompt::Undo => &[][..],
     };
     let summary = diff::summarize_changes(
         &app.lifecycle()?.sandboxes().view_changes(row.plan.id())?,
@@ -201,7 +279,7 @@ pub fn confirm_landing(
     let targets = targets.join(", ");
     let question = match prompt {
         LandingPrompt::Undo => format!("Undo this on {targets}?"),
-        LandingPrompt::Apply(_) => format!("Land this on {targets}?"),
+        LandingPrompt::Apply(..) => format!("Land this on {targets}?"),
     };
     let goal = ui::truncate_line(row.plan.goal().as_str(), 70);
     let question = format!("{summary}{goal}\n{question} [y/N] ");
@@ -214,7 +292,7 @@ pub fn confirm_landing(
             .with_hint(format!("planwright diff {handle}"))
     };
     Err(match prompt {
-        LandingPrompt::Apply(_) => declined("Nothing landed; the plan is unchanged.")
+        LandingPrompt::Apply(..) => declined("Nothing landed; the plan is unchanged.")
             .with_hint(format!("planwright revise {handle} \"TEXT\"")),
         // A landed plan cannot be revised.
         LandingPrompt::Undo => declined("Nothing was undone."),
@@ -262,10 +340,13 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             text.push_str(&describe_landed(&done.plan));
             text.push('\n');
             text.push_str(&goal_line(&done.plan));
-            let mut data = view_with_receipt(app, &done)?;
-            data["kept"] = json!(kept);
-            data["rest"] = json!(rest);
-            let mut answer = CommandAnswer::new(data, text);
+            let change = plans::view_change(app.lifecycle()?, &done)?;
+            let view = LandedPlanView {
+                change,
+                kept: kept.clone(),
+                rest,
+            };
+            let mut answer = CommandAnswer::new(view, text);
             if done.repeated {
                 answer.messages.push(UserMessage {
                     level: "info",
@@ -285,34 +366,22 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
                     level: "warn",
                     text: format!("The rest is now plan {rest}."),
                 });
-                answer = answer.with_hint(format!("planwright apply {rest}"));
             }
-            let on_a_branch = done.plan.approval();
-            let on_a_branch = on_a_branch.is_some_and(|approval| {
-                matches!(approval.options.shape, LandingDestination::Branch(_))
-            });
-            if done.plan.has_targets() && !on_a_branch {
-                answer = answer.with_hint(format!("planwright undo {handle}"));
+            for hint in publish::publish_commands(app, &done.plan)? {
+                answer = answer.with_hint(hint);
+            }
+            for command in next_commands(app, &done)? {
+                answer = answer.with_hint(command);
             }
             Ok(answer)
         }
-        LandingOutcome::Constrained(done) => {
-            let handle = app.lifecycle()?.short_handle(done.plan.id())?;
-            Err(constrained_error(app, &done, &handle)?)
-        }
+        LandingOutcome::Constrained(done) => Err(constrained_error(app, &done)?),
         LandingOutcome::NeedsAnswer(done) => {
-            let handle = app.lifecycle()?.short_handle(done.plan.id())?;
             let question = done.plan.stage().question();
             let text = question.map_or_else(String::new, |question| question.text.to_string());
-            let mut error = CommandError::new(CommandExit::NeedsPerson, text)
-                .with_hint(format!(
-                    "Count it as landed: planwright answer {handle} landed"
-                ))
-                .with_hint(format!("Land it again: planwright answer {handle} again"))
-                .with_hint(format!(
-                    "Give it up and cancel the plan: planwright answer {handle} drop"
-                ));
-            error.data = view_with_receipt(app, &done)?;
+            let mut error = CommandError::new(CommandExit::NeedsPerson, text);
+            error.hints = next_commands(app, &done)?;
+            error.data = json!(plans::view_change(app.lifecycle()?, &done)?);
             Err(error)
         }
         LandingOutcome::NotLanded(done) => Err(not_landed_error(app, &done)?),
@@ -324,17 +393,14 @@ fn not_landed_error(
     app: &App,
     done: &lifecycle::OperationOutcome,
 ) -> Result<CommandError, CommandError> {
-    let handle = app.lifecycle()?.short_handle(done.plan.id())?;
     let message = match (done.plan.stage().failure(), done.plan.stage().ending()) {
         (Some(failure), _) => format!("Nothing landed: {}", failure.message),
         (None, Some(ending)) => format!("Nothing landed: {} cancelled the plan.", ending.by),
         (None, None) => "Nothing landed.".to_owned(),
     };
     let mut error = CommandError::new(CommandExit::NotLanded, message);
-    if done.plan.stage().failure().is_some() {
-        error = error.with_hint(repeat_apply_command(&done.plan, &handle));
-    }
-    error.data = view_with_receipt(app, done)?;
+    error.hints = next_commands(app, done)?;
+    error.data = json!(plans::view_change(app.lifecycle()?, done)?);
     Ok(error)
 }
 
@@ -356,46 +422,31 @@ fn describe_landed(plan: &plan::Plan) -> String {
     places.join("; ")
 }
 
-/// Returns the `apply` command with the flags of the valid approval, as far as they differ from the
-/// repository's defaults.
-pub fn repeat_apply_command(plan: &plan::Plan, handle: &str) -> String {
-    let command = format!("planwright apply {handle}");
-    match plan.valid_approval() {
-        Some(approval) => with_landing_flags(command, &approval.options, &plan.policy().landing),
-        None => command,
-    }
+/// How many next steps follow a landing. `planwright why` lists all.
+const MAX_SHOWN_STEPS: usize = 3;
+
+fn next_commands(
+    app: &App,
+    done: &lifecycle::OperationOutcome,
+) -> Result<Vec<String>, CommandError> {
+    let row = app.lifecycle()?.get_plan(done.plan.id())?;
+    let mut commands = app.next_commands(&row)?;
+    commands.truncate(MAX_SHOWN_STEPS);
+    Ok(commands)
 }
 
-/// Appends the flags for these options, as far as they differ from the options that apply without flags.
-fn with_landing_flags(
-    mut command: String,
-    options: &LandingOptions,
-    defaults: &LandingOptions,
-) -> String {
-    if options.shape != defaults.shape {
-        command.push_str(&match &options.shape {
-            LandingDestination::Commit => " --as commit".to_owned(),
-            LandingDestination::Branch(name) => format!(" --as branch {}", quote_word(name)),
-            LandingDestination::Uncommitted => " --as uncommitted".to_owned(),
-        });
+/// The paths as arguments, if there are any.
+fn describe_paths(paths: &[String]) -> String {
+    if paths.is_empty() {
+        return String::new();
     }
-    if options.merge && !defaults.merge {
-        command.push_str(" --merge");
-    }
-    if options.allow_empty {
-        command.push_str(" --allow-empty");
-    }
-    if !options.paths.is_empty() {
-        let paths: Vec<String> = options.paths.iter().map(|path| quote_word(path)).collect();
-        command.push_str(&format!(" -- {}", paths.join(" ")));
-    }
-    command
+    let paths: Vec<String> = paths.iter().map(|path| quote_word(path)).collect();
+    format!(" -- {}", paths.join(" "))
 }
 
 fn constrained_error(
     app: &App,
     done: &lifecycle::OperationOutcome,
-    handle: &str,
 ) -> Result<CommandError, CommandError> {
     let PlanStage::Apply(ApplyState::Constrained(constraint)) = done.plan.stage() else {
         return Ok(CommandError::new(
@@ -418,34 +469,15 @@ fn constrained_error(
     }
     let mut error = CommandError::new(CommandExit::Conflict, message);
     error.hints = match constraint.kind {
-        ConstraintKind::Conflict if constraint.paths.is_empty() => {
-            vec![format!("planwright cancel {handle}")]
-        }
-        ConstraintKind::Conflict => vec![format!(
-            "Have the agent resolve it: planwright revise {handle} \"TEXT\""
-        )],
         ConstraintKind::LocalEdits => {
-            let mut hints = vec![
-                "Commit or stash these paths. Edits elsewhere are fine.".to_owned(),
-                repeat_apply_command(&done.plan, handle),
-            ];
-            if done.plan.resources().iter().any(|one| one.target.is_some()) {
-                let aside = format!("planwright apply {handle} --as branch NAME");
-                hints.push(format!("Or land on a new branch: {aside}"));
-            }
-            hints
+            vec!["Commit or stash these paths. Edits elsewhere are fine.".to_owned()]
         }
-        ConstraintKind::OperationInProgress => vec![
-            "Finish or abort it first.".to_owned(),
-            repeat_apply_command(&done.plan, handle),
-        ],
-        ConstraintKind::ApprovalVoid => {
-            vec![format!(
-                "Approve the current result: planwright apply {handle}"
-            )]
+        ConstraintKind::OperationInProgress => vec!["Finish or abort it first.".to_owned()],
+        ConstraintKind::Conflict | ConstraintKind::ApprovalVoid | ConstraintKind::Gate => {
+            Vec::new()
         }
-        ConstraintKind::Gate => vec![format!("planwright why {handle}")],
     };
-    error.data = view_with_receipt(app, done)?;
+    error.hints.extend(next_commands(app, done)?);
+    error.data = json!(plans::view_change(app.lifecycle()?, done)?);
     Ok(error)
 }

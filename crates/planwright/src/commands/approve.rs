@@ -1,20 +1,21 @@
 //! `planwright approve`: approves a result, or answers an `ask` rule, without landing.
 
+use api::plans::{self, RulingRequest};
 use plan::invariant::RuleName;
-use plan::judgement::RuleOutcome;
 
 use crate::cli::App;
 use crate::commands::apply::LandingArgs;
-use crate::commands::{CommandAnswer, ConditionArgs, answer_for_move};
+use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, answer_for_move};
+use crate::completion;
 use crate::error::CommandError;
 
 /// Approve a result without landing it, or answer a rule that asks a person
 #[derive(Debug, clap::Args)]
 pub struct ApproveArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
     /// Answer yes to this rule instead of approving the result
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::rules())]
     rule: Option<RuleName>,
     /// With --rule: answer no, with a reason
     #[arg(long, value_name = "REASON", requires = "rule")]
@@ -27,19 +28,30 @@ pub struct ApproveArgs {
 
 pub fn run(args: &ApproveArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.id)?;
-    if let Some(rule) = &args.rule {
-        let outcome = match &args.reject {
-            Some(reason) => RuleOutcome::Failed(reason.clone()),
-            None => RuleOutcome::Held,
-        };
-        let done = app
-            .lifecycle()?
-            .record_ruling(plan_id, rule.clone(), outcome, &call)?;
-        return answer_for_move(app, &done);
+    if !args.plan.is_given() {
+        args.landing.refuse_plan_as_branch(app)?;
     }
-    let row = app.lifecycle()?.get_plan(plan_id)?;
-    let options = args.landing.options_or(&row.plan.policy().landing)?;
-    let done = app.lifecycle()?.approve_result(plan_id, &options, &call)?;
+    let plan_id = args.plan.resolve(app)?;
+    if let Some(rule) = &args.rule {
+        let request = RulingRequest {
+            rule: rule.clone(),
+            reject: args.reject.clone(),
+        };
+        let done = plans::record_ruling(app.lifecycle()?, plan_id, &request, &call)?;
+        let mut answer = answer_for_move(app, &done)?;
+        let handle = app.lifecycle()?.short_handle(done.plan.id())?;
+        answer.text = match &args.reject {
+            Some(reason) => {
+                // The usual next command would land the result that was just rejected.
+                answer.messages.retain(|message| message.level != "hint");
+                answer = answer.with_hint(format!("planwright revise {handle} \"TEXT\""));
+                format!("Rejected `{rule}` for {handle}: {reason}\n{}", answer.text)
+            }
+            None => format!("Confirmed `{rule}` for {handle}\n{}", answer.text),
+        };
+        return Ok(answer);
+    }
+    let request = args.landing.to_request()?;
+    let done = plans::approve_result(app.lifecycle()?, plan_id, &request, &call)?;
     answer_for_move(app, &done)
 }

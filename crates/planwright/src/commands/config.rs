@@ -1,38 +1,41 @@
 //! `planwright config`: reads and changes the user's settings.
 
 use clap::Subcommand;
+use plan::QualifiedName;
 use serde_json::json;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
-use crate::error::CommandError;
+use crate::error::{CommandError, unknown_actor_error};
 use crate::settings::{SETTING_KEYS, Setting, SettingKey, SettingRemoval};
-use crate::ui;
+use crate::{actor_set, completion, current_repository, repository_config, ui};
 
 /// Show and change your settings
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print one setting
     Get {
-        #[arg(help = keys_help())]
+        #[arg(help = keys_help(), add = completion::settings())]
         key: String,
     },
     /// Change a setting in your config file
     Set {
-        #[arg(help = keys_help())]
+        #[arg(help = keys_help(), add = completion::settings())]
         key: String,
         /// New value
         value: String,
     },
     /// Remove a setting from your config file
     Unset {
-        #[arg(help = keys_help())]
+        #[arg(help = keys_help(), add = completion::settings())]
         key: String,
     },
     /// List all settings
+    ///
+    /// Shows every setting with its value, where the value comes from, and what it does.
     List {
-        /// Also show where each value comes from
-        #[arg(long)]
+        /// Accepted for compatibility: origins are always shown
+        #[arg(long, hide = true)]
         show_origin: bool,
     },
 }
@@ -47,6 +50,10 @@ impl ConfigCommand {
             }
             Self::Set { key, value } => {
                 let key = SettingKey::parse(&key)?;
+                key.check_value(&value)?;
+                if key == SettingKey::Actor {
+                    require_known_agent(app, &value)?;
+                }
                 app.settings.write_setting(key, &value)?;
                 let file = app.settings.file_path();
                 let text = format!("{} = {value}  (in {})\n", key.as_str(), file.display());
@@ -56,8 +63,28 @@ impl ConfigCommand {
                 ))
             }
             Self::Unset { key } => unset_setting(app, SettingKey::parse(&key)?),
-            Self::List { show_origin } => Ok(list_settings(app, show_origin)),
+            Self::List { show_origin: _ } => Ok(list_settings(app)),
         }
+    }
+}
+
+/// Refuses a misspelt agent now, not when a plan fails over it.
+fn require_known_agent(app: &App, name: &str) -> Result<(), CommandError> {
+    let name = name
+        .parse::<QualifiedName>()
+        .map_err(|error| CommandError::usage(error.to_string()))?;
+    let in_repository = match current_repository::find_checkout_root() {
+        Some(root) => repository_config::read_for_repository(&root)?.actors,
+        None => Vec::new(),
+    };
+    let catalog = actor_set::read_catalog(&app.settings.home)?;
+    // A definition that cannot be read exists; the plan that needs it says what is wrong with it.
+    match catalog.find_definition(&name, &in_repository) {
+        Ok(Some(_)) | Err(_) => Ok(()),
+        Ok(None) => Err(unknown_actor_error(
+            &name,
+            &catalog.known_names(&in_repository),
+        )),
     }
 }
 
@@ -78,24 +105,26 @@ fn unset_setting(app: &App, key: SettingKey) -> Result<CommandAnswer, CommandErr
     ))
 }
 
-fn list_settings(app: &App, show_origin: bool) -> CommandAnswer {
-    let mut table = if show_origin {
-        ui::TextTable::new(["SETTING", "ORIGIN", "VALUE"])
-    } else {
-        ui::TextTable::new(["SETTING", "VALUE"])
-    };
+/// Lists the settings in two lines each: the value with its origin, and what the setting does.
+fn list_settings(app: &App) -> CommandAnswer {
+    let mut text = String::new();
     for setting in app.settings.all() {
-        let mut cells = vec![(setting.key.as_str().to_owned(), ui::BOLD)];
-        if show_origin {
-            cells.push((setting.origin.to_string(), ui::DIM));
-        }
-        cells.push((redact_password(setting), anstyle::Style::new()));
-        table.add_row(cells);
+        let name = ui::style_text(ui::BOLD, setting.key.as_str());
+        let value = match setting.value {
+            Some(_) => format!(
+                "{} {}",
+                redact_password(setting),
+                ui::style_text(ui::DIM, format!("({})", setting.origin))
+            ),
+            None => ui::style_text(ui::DIM, "not set").to_string(),
+        };
+        let explanation = ui::style_text(ui::DIM, setting.key.explanation());
+        text.push_str(&format!("{name} = {value}\n    {explanation}\n"));
     }
     let views: Vec<_> = app.settings.all().iter().map(setting_view).collect();
     CommandAnswer::new(
         json!({ "home": app.settings.home, "settings": views }),
-        table.to_string(),
+        text,
     )
 }
 
@@ -104,6 +133,7 @@ fn setting_view(setting: &Setting) -> serde_json::Value {
         "key": setting.key.as_str(),
         "value": setting.value.as_ref().map(|_| redact_password(setting)),
         "origin": setting.origin.to_string(),
+        "meaning": setting.key.explanation(),
     })
 }
 

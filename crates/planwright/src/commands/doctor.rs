@@ -1,9 +1,8 @@
 //! `planwright doctor`: checks the home directory, git, agents and store, and repairs what a crash left.
 
-use std::path::Path;
-
-use lifecycle::{CrashRemnant, LandingOutcome};
-use serde_json::{Value, json};
+use api::doctor::{self, DoctorFinding, DoctorRepair, HomeState, InstalledAgent};
+use lifecycle::LandingOutcome;
+use serde::Serialize;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
@@ -20,290 +19,231 @@ pub struct DoctorArgs {
     fix: bool,
 }
 
-struct DoctorFinding {
-    name: &'static str,
+/// What `doctor` answers.
+#[derive(Debug, Serialize)]
+struct DoctorView {
+    checks: Vec<DoctorCheckView>,
+    /// What was repaired, in words.
+    fixed: Vec<String>,
+}
+
+/// One check, in words.
+#[derive(Debug, Serialize)]
+struct DoctorCheckView {
+    check: &'static str,
     ok: bool,
-    message: String,
+    /// Without it, Planwright cannot work at all.
+    #[serde(skip)]
+    required: bool,
+    says: String,
+    #[serde(skip)]
     hint: Option<String>,
 }
 
 pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let mut findings = vec![check_home(app)];
+    let home = &app.settings.home;
+    // Before anything is repaired, which may create the home.
+    let mut checks = vec![word_finding(doctor::check_home(home))];
     let mut fixed = Vec::new();
     if args.fix {
-        fixed = fix_problems(app)?;
+        let owner = format!("doctor {}", std::process::id());
+        let repairs = doctor::repair_host(app.lifecycle()?, &owner, &app.new_call())?;
+        fixed.extend(repairs.iter().map(word_repair));
     }
-    findings.push(check_free_space(
-        &app.settings.home,
-        sandbox::free_bytes(&app.settings.home),
-    ));
-    findings.push(check_git());
-    findings.push(check_agents());
-    findings.push(check_isolation());
-    findings.extend(check_store(app));
-    findings.extend(check_landings(app));
+    let git_env = settings::read_git_env();
+    let catalog = actor_set::read_catalog(home).unwrap_or_else(|_| actor_set::search_catalog());
+    let found = doctor::check_host(home, &git_env, &catalog);
+    checks.extend(found.into_iter().map(word_finding));
+    match app.lifecycle() {
+        Ok(lifecycle) => {
+            checks.extend(doctor::check_store(lifecycle).into_iter().map(word_finding))
+        }
+        Err(error) => checks.push(failed_check("store", error)),
+    }
     let mut text = String::new();
-    for finding in &findings {
-        let mark = if finding.ok {
-            ui::style_text(ui::GOOD, "ok ")
-        } else {
-            ui::style_text(ui::BAD, "bad")
+    for check in &checks {
+        let mark = match (check.ok, check.required) {
+            (true, _) => ui::style_text(ui::GOOD, "ok  "),
+            (false, true) => ui::style_text(ui::BAD, "bad "),
+            (false, false) => ui::style_text(ui::WARN, "warn"),
         };
         text.push_str(&format!(
             "{mark}  {:<8}  {}\n",
-            finding.name,
-            ui::escape_controls(&finding.message)
+            check.check,
+            ui::escape_controls(&check.says)
         ));
     }
     for done in &fixed {
         text.push_str(&format!("{}  {done}\n", ui::style_text(ui::GOOD, "fixed")));
     }
-    let all_ok = findings.iter().all(|finding| finding.ok);
-    let views: Vec<Value> = findings
+    let all_ok = checks.iter().all(|check| check.ok || !check.required);
+    let hints: Vec<String> = checks
         .iter()
-        .map(|finding| json!({ "check": finding.name, "ok": finding.ok, "says": finding.message }))
+        .filter_map(|check| check.hint.clone())
         .collect();
-    let mut answer = CommandAnswer::new(json!({ "checks": views, "fixed": fixed }), text);
+    let mut answer = CommandAnswer::new(DoctorView { checks, fixed }, text);
     answer.exit = if all_ok {
         CommandExit::Ok
     } else {
         CommandExit::Error
     };
-    for hint in findings.into_iter().filter_map(|finding| finding.hint) {
+    for hint in hints {
         answer = answer.with_hint(hint);
     }
     Ok(answer)
 }
 
-fn check_home(app: &App) -> DoctorFinding {
-    let path = &app.settings.home;
-    let (ok, message) = match std::fs::metadata(path) {
-        Ok(found) if found.is_dir() => (true, format!("{}", path.display())),
-        Ok(_) => (false, format!("{} is not a directory", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            (true, format!("{} does not exist yet", path.display()))
+fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
+    let (ok, required) = (finding.is_ok(), finding.is_required());
+    let hint_if = |needed: bool, hint: &str| needed.then(|| hint.to_owned());
+    let (check, says, hint) = match finding {
+        DoctorFinding::Home { path, state } => {
+            let path = path.display();
+            let says = match state {
+                HomeState::Usable => path.to_string(),
+                HomeState::Missing => format!("{path} does not exist yet"),
+                HomeState::NotADirectory => format!("{path} is not a directory"),
+                HomeState::Unreadable(error) => format!("{path}: {error}"),
+            };
+            let hint = hint_if(!ok, "Set PLANWRIGHT_HOME to a directory you own.");
+            ("home", says, hint)
         }
-        Err(error) => (false, format!("{}: {error}", path.display())),
+        DoctorFinding::FreeSpace { path, free_bytes } => {
+            let path = path.display();
+            let says = match free_bytes {
+                Ok(free) => format!("{} MiB free at {path}", free >> 20),
+                Err(error) => format!("{path}: {error}"),
+            };
+            let hint = hint_if(!ok, "Free up disk space: planwright sandbox clean");
+            ("room", says, hint)
+        }
+        DoctorFinding::Git(version) => {
+            let says = match version {
+                Ok(version) => format!("git {version}"),
+                Err(error) => error.to_string(),
+            };
+            let needed = sandbox::minimum_git_version();
+            let hint = format!("Install git {needed} or later and put it on your PATH.");
+            ("git", says, hint_if(!ok, &hint))
+        }
+        DoctorFinding::Agents(found) => {
+            let described: Vec<String> = found.iter().map(word_agent).collect();
+            let outdated = found.iter().filter(|one| one.is_outdated());
+            let outdated: Vec<String> = outdated.map(|one| one.name.to_string()).collect();
+            if described.is_empty() {
+                let says = "no agent is installed; plans need one to run".to_owned();
+                let hint = "Install one (npm install -g @anthropic-ai/claude-code), or define your own: planwright help agents";
+                ("agents", says, Some(hint.to_owned()))
+            } else {
+                let hint = format!(
+                    "Update {}. With a Node.js older than 22, npm installs old versions without a warning: node --version",
+                    outdated.join(", ")
+                );
+                let hint = hint_if(!outdated.is_empty(), &hint);
+                ("agents", described.join(", "), hint)
+            }
+        }
+        DoctorFinding::Isolation(level) => ("actors", level.to_string(), None),
+        DoctorFinding::Store(Ok(info)) => match info.schema_version {
+            None => (
+                "store",
+                format!("{} ({}) does not exist yet", info.place, info.kind),
+                Some("planwright init".to_owned()),
+            ),
+            Some(schema) => (
+                "store",
+                format!("{} ({}, schema {schema})", info.place, info.kind),
+                None,
+            ),
+        },
+        DoctorFinding::StoreDamage(Ok(problems)) => {
+            let says = match problems.is_empty() {
+                true => "no damage found".to_owned(),
+                false => problems.join("; "),
+            };
+            ("files", says, hint_if(!ok, "planwright store verify"))
+        }
+        DoctorFinding::ExpiredLeases(Ok(count)) => {
+            let hint = hint_if(count > 0, "planwright doctor --fix");
+            ("leases", format!("{count} expired"), hint)
+        }
+        DoctorFinding::Store(Err(error))
+        | DoctorFinding::StoreDamage(Err(error))
+        | DoctorFinding::ExpiredLeases(Err(error)) => {
+            return failed_check("store", error.into());
+        }
+        DoctorFinding::CrashRemnants {
+            unfinished_landings,
+            leftovers,
+        } => {
+            let found = unfinished_landings + leftovers;
+            let says = if unfinished_landings > 0 {
+                let count = ui::pluralize(unfinished_landings as u64, "landing");
+                format!("{count} left unfinished by a crash")
+            } else if found == 0 {
+                "nothing left over".to_owned()
+            } else {
+                let count = ui::pluralize(found as u64, "landed plan");
+                format!("{count} with leftovers to remove")
+            };
+            let hint = hint_if(found > 0, "planwright doctor --fix");
+            ("landings", says, hint)
+        }
     };
-    let hint = (!ok).then(|| "Set PLANWRIGHT_HOME to a directory you own.".to_owned());
-    DoctorFinding {
-        name: "home",
+    DoctorCheckView {
+        check,
         ok,
-        message,
+        required,
+        says,
         hint,
     }
 }
 
-const MIN_FREE_BYTES: u64 = 32 << 20;
-
-/// Checks the free space for sandboxes, results and a local store.
-fn check_free_space(path: &Path, free: std::io::Result<u64>) -> DoctorFinding {
-    let (ok, message) = match free {
-        Ok(free) => {
-            let place = path.display();
-            let mebibytes = free >> 20;
-            (
-                free >= MIN_FREE_BYTES,
-                format!("{mebibytes} MiB free at {place}"),
-            )
+fn word_agent(agent: &InstalledAgent) -> String {
+    let name = &agent.name;
+    match (&agent.version, agent.tested_version) {
+        (None, _) => name.to_string(),
+        (Some(version), Some(tested)) if agent.is_outdated() => {
+            format!("{name} {version} (known to work: {tested})")
         }
-        Err(error) => (false, format!("{}: {error}", path.display())),
-    };
-    DoctorFinding {
-        name: "room",
-        ok,
-        message,
-        hint: (!ok).then(|| "Free up disk space: planwright sandbox clean".to_owned()),
+        (Some(version), _) => format!("{name} {version}"),
     }
 }
 
-fn fix_problems(app: &App) -> Result<Vec<String>, CommandError> {
-    let lifecycle = app.lifecycle()?;
-    let mut fixed = Vec::new();
-    let (before, after) = lifecycle.store().migrate_schema()?;
-    if before != after {
-        fixed.push(format!(
-            "migrated the store from schema {before} to {after}"
-        ));
-    }
-    let remnants = lifecycle.sandboxes().find_crash_remnants()?;
-    for (number, remnant) in remnants.iter().enumerate() {
-        let owner = format!("doctor {}-{number}", std::process::id());
-        let outcome = lifecycle
-            .sandboxes()
-            .recover_remnant(remnant, &owner, &app.new_call())?;
-        fixed.push(match remnant {
-            CrashRemnant::UnfinishedLanding(plan) => match outcome {
-                Some(LandingOutcome::NeedsAnswer(_)) => {
-                    format!("asked how to continue plan {plan}")
-                }
-                Some(LandingOutcome::NotLanded(_)) => {
-                    format!("closed plan {plan}: it did not land")
-                }
-                Some(LandingOutcome::Constrained(_)) => {
-                    format!("withdrew the landing of plan {plan}")
-                }
-                Some(LandingOutcome::Landed { .. }) | None => {
-                    format!("finished the landing of plan {plan}")
-                }
-            },
-            CrashRemnant::LeftoverSandboxes(plan) => {
-                format!("removed leftovers of landed plan {plan}")
-            }
-        });
-    }
-    for plan in lifecycle
-        .leases()
-        .reclaim_expired_leases(100, &app.new_call())?
-    {
-        fixed.push(format!("reclaimed the expired lease of plan {}", plan.id()));
-    }
-    Ok(fixed)
-}
-
-/// Checks that git is installed and new enough.
-fn check_git() -> DoctorFinding {
-    let (ok, message) = match sandbox::git_version(&settings::read_git_env()) {
-        Ok(version) => (true, format!("git {version}")),
-        Err(error) => (false, error.to_string()),
-    };
-    let needed = sandbox::minimum_git_version();
-    DoctorFinding {
-        name: "git",
-        ok,
-        message,
-        hint: (!ok).then(|| format!("Install git {needed} or later and put it on your PATH.")),
-    }
-}
-
-/// Lists the installed presets. Having none is fine: any command can be an agent.
-fn check_agents() -> DoctorFinding {
-    let found = actor_set::installed_presets();
-    let names: Vec<String> = found.iter().map(|(one, _)| one.name.to_string()).collect();
-    DoctorFinding {
-        name: "agents",
-        ok: true,
-        message: if names.is_empty() {
-            "no known agent found; any command can be one".to_owned()
-        } else {
-            names.join(", ")
-        },
-        hint: None,
-    }
-}
-
-/// Reports how well agents can be confined here.
-fn check_isolation() -> DoctorFinding {
-    DoctorFinding {
-        name: "actors",
-        ok: true,
-        message: sandbox::detect_isolation().to_string(),
-        hint: None,
-    }
-}
-
-/// Reports landings that a crash interrupted. Returns `None` if there is no store yet.
-fn check_landings(app: &App) -> Option<DoctorFinding> {
-    let lifecycle = app.lifecycle().ok()?;
-    lifecycle.store().read_info().ok()?.schema_version?;
-    let found = lifecycle.sandboxes().find_crash_remnants().ok()?;
-    let landings = found
-        .iter()
-        .filter(|one| matches!(one, CrashRemnant::UnfinishedLanding(_)))
-        .count();
-    let (ok, message) = if landings > 0 {
-        let count = ui::pluralize(landings as u64, "landing");
-        (false, format!("{count} left unfinished by a crash"))
-    } else if found.is_empty() {
-        (true, "nothing left over".to_owned())
-    } else {
-        let count = ui::pluralize(found.len() as u64, "landed plan");
-        (true, format!("{count} with leftovers to remove"))
-    };
-    Some(DoctorFinding {
-        name: "landings",
-        ok,
-        message,
-        hint: (!found.is_empty()).then(|| "planwright doctor --fix".to_owned()),
-    })
-}
-
-fn check_store(app: &App) -> Vec<DoctorFinding> {
-    let failed = |error: CommandError| DoctorFinding {
-        name: "store",
+fn failed_check(check: &'static str, error: CommandError) -> DoctorCheckView {
+    DoctorCheckView {
+        check,
         ok: false,
-        message: error.message,
+        required: true,
+        says: error.message,
         hint: error.hints.into_iter().next(),
-    };
-    let lifecycle = match app.lifecycle() {
-        Ok(lifecycle) => lifecycle,
-        Err(error) => return vec![failed(error)],
-    };
-    let store = lifecycle.store();
-    let info = match store.read_info() {
-        Ok(info) => info,
-        Err(error) => return vec![failed(error.into())],
-    };
-    let Some(schema) = info.schema_version else {
-        let message = format!("{} ({}) does not exist yet", info.place, info.kind);
-        let hint = Some("planwright init".to_owned());
-        return vec![DoctorFinding {
-            name: "store",
-            ok: true,
-            message,
-            hint,
-        }];
-    };
-    // A store that cannot be read fails the check even if its files are intact.
-    if let Err(error) = store.list_expired_leases(1) {
-        return vec![failed(error.into())];
     }
-    let mut findings = vec![DoctorFinding {
-        name: "store",
-        ok: true,
-        message: format!("{} ({}, schema {schema})", info.place, info.kind),
-        hint: None,
-    }];
-    match store.check_integrity() {
-        Ok(problems) if problems.is_empty() => {
-            findings.push(DoctorFinding {
-                name: "files",
-                ok: true,
-                message: "no damage found".to_owned(),
-                hint: None,
-            });
-        }
-        Ok(problems) => findings.push(DoctorFinding {
-            name: "files",
-            ok: false,
-            message: problems.join("; "),
-            hint: Some("planwright store verify".to_owned()),
-        }),
-        Err(error) => findings.push(failed(error.into())),
-    }
-    match store.list_expired_leases(100) {
-        Ok(expired) => findings.push(DoctorFinding {
-            name: "leases",
-            ok: true,
-            message: format!("{} expired", expired.len()),
-            hint: (!expired.is_empty()).then(|| "planwright doctor --fix".to_owned()),
-        }),
-        Err(error) => findings.push(failed(error.into())),
-    }
-    findings
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_nearly_full_disk_fails_the_check() {
-        let found = |free| check_free_space(Path::new("/home/ada"), Ok(free));
-        assert!(found(MIN_FREE_BYTES).ok);
-        let full = found(MIN_FREE_BYTES - 1);
-        assert!(!full.ok);
-        assert_eq!(full.message, "31 MiB free at /home/ada");
-        assert!(full.hint.is_some());
+fn word_repair(repair: &DoctorRepair) -> String {
+    match repair {
+        DoctorRepair::StoreMigrated { before, after } => {
+            format!("migrated the store from schema {before} to {after}")
+        }
+        DoctorRepair::LandingEnded { plan_id, outcome } => match outcome.as_deref() {
+            Some(LandingOutcome::NeedsAnswer(_)) => {
+                format!("asked how to continue plan {plan_id}")
+            }
+            Some(LandingOutcome::NotLanded(_)) => {
+                format!("closed plan {plan_id}: it did not land")
+            }
+            Some(LandingOutcome::Constrained(_)) => {
+                format!("withdrew the landing of plan {plan_id}")
+            }
+            Some(LandingOutcome::Landed { .. }) | None => {
+                format!("finished the landing of plan {plan_id}")
+            }
+        },
+        DoctorRepair::LeftoversRemoved(plan_id) => {
+            format!("removed leftovers of landed plan {plan_id}")
+        }
+        DoctorRepair::LeaseReclaimed(plan_id) => {
+            format!("reclaimed the expired lease of plan {plan_id}")
+        }
     }
 }

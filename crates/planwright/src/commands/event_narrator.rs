@@ -78,6 +78,10 @@ impl EventNarrator {
                 format!("submitted {}", ui::pluralize(*entries, "change"))
             }
             Event::ExecuteCompleted { result, .. } => describe_result(result),
+            Event::ResultPicked { reduced, .. } => {
+                let files = ui::pluralize(reduced.len() as u64, "file");
+                format!("took parts out of the result, in {files}")
+            }
             Event::Approved { by_profile, .. } => match by_profile {
                 Some(profile) => format!("approved the result under profile {profile}"),
                 None => "approved the result".to_owned(),
@@ -137,7 +141,7 @@ impl EventNarrator {
             }
             Event::RuledOn { rule, outcome, .. } => match outcome {
                 RuleOutcome::Held => format!("confirmed rule {rule}"),
-                RuleOutcome::Failed(reason) => {
+                RuleOutcome::Failed(reason) | RuleOutcome::Broken(reason) => {
                     append_detail(&format!("rejected rule {rule}"), Some(reason))
                 }
                 RuleOutcome::Open(_) => format!("left rule {rule} open"),

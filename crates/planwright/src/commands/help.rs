@@ -1,30 +1,34 @@
 //! `planwright help`: explains a command or a topic.
 
 use clap::CommandFactory;
+use clap::builder::StyledStr;
 use serde_json::json;
 
 use crate::cli::{App, Cli};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::ui;
+use crate::settings::SETTING_KEYS;
+use crate::{completion, ui};
 
-/// Explain a command or a topic (agents, exit-codes)
+/// Explain a command or a topic: agents, rules, exit-codes, settings
 #[derive(Debug, clap::Args)]
 pub struct HelpArgs {
     /// Command or topic
+    #[arg(add = completion::help_topics())]
     words: Vec<String>,
 }
 
+/// The topics besides commands.
+pub const HELP_TOPICS: [&str; 4] = ["agents", "rules", "exit-codes", "settings"];
+
 pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
+    let explain = |text: &str| Ok(CommandAnswer::new(json!({ "help": text }), text.to_owned()));
     match args.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["exit-codes"] => return Ok(describe_exit_codes()),
-        ["agents" | "actors"] => {
-            return Ok(CommandAnswer::new(
-                json!({ "help": AGENTS_HELP }),
-                AGENTS_HELP.to_owned(),
-            ));
-        }
+        ["settings"] => return Ok(describe_settings()),
+        ["agents" | "actors"] => return explain(AGENTS_HELP),
+        ["rules" | "invariants"] => return explain(RULES_HELP),
         _ => {}
     }
     let mut command = Cli::command();
@@ -44,6 +48,59 @@ pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
     ))
 }
 
+/// The help of the program itself: every command in a group, on one screen of 80 columns and 30 rows.
+pub fn overview_help() -> StyledStr {
+    let mut text = StyledStr::new();
+    for line in OVERVIEW_HELP.lines() {
+        let line = match line.split_once(':') {
+            Some((heading, rest)) if is_heading(heading, rest) => {
+                format!("{}{rest}", ui::style_text(ui::BOLD, format!("{heading}:")))
+            }
+            _ => line.to_owned(),
+        };
+        text.push_str(&format!("{line}\n"));
+    }
+    text
+}
+
+fn is_heading(text: &str, rest: &str) -> bool {
+    let names_a_list = rest.is_empty() || rest.starts_with("  ");
+    !text.starts_with(' ') && (names_a_list || matches!(text, "Usage" | "More"))
+}
+
+const OVERVIEW_HELP: &str = "\
+Let any coding agent loose on your repository: it works in a private copy, your
+rules are checked in code, and what you approve lands once or not at all.
+
+Usage: planwright [OPTIONS] [COMMAND]    without a command: what needs you now
+
+Every day:
+  run      Start an agent on a goal and review the result, or continue a plan
+  list     List plans, newest first
+  status   Show a plan; without a handle, the one you used last
+  diff     Show what a plan changed, even while an agent is working
+  log      Show what happened to a plan, or what its agents said
+  why      Explain why a plan is not moving, and what to do
+  answer   Answer an agent's question
+  revise   Send a result back with feedback
+  retry    Try a failed plan again
+  apply    Approve a result and land it
+  undo     Undo a landed plan
+  cancel   Give a plan up
+
+More for plans:  approve, drop, open, path, shell, use, wait, waive, work
+Definitions:     action, agent, config, init, profile, project, rule
+For programs:    completions, plan, plumbing, serve
+Upkeep:          demo, doctor, sandbox, store
+
+Options:
+      --format <FORMAT>  human (default) or json
+      --store <STORE>    sqlite:PATH or postgres://USER@HOST/DATABASE
+  -h, --help
+  -V, --version
+More: planwright help COMMAND, and help agents, rules, exit-codes or settings
+";
+
 const AGENTS_HELP: &str = r#"An agent does the work of a plan. Any command can be one, such as your own script.
 
   cat > scribe.yaml <<'YAML'
@@ -62,6 +119,54 @@ result. Any exit code but 0 is a failure. A person can be an agent, too: `kind: 
   planwright agent list           which agents you can use here
 "#;
 
+const RULES_HELP: &str = r#"A rule is a condition that work must meet before it continues. Planwright checks it against the actual
+changes; the agent does not decide. Put the rules of a repository into its planwright.yaml:
+
+  invariants:
+    - name: tests
+      command: make test            # in a clean checkout of the result; exit code 0 passes
+      at: result
+    - name: no-migrations
+      forbid: db/**                 # or `allow: src/**`: nothing else may change
+    - name: small
+      expr: totals.lines <= 400     # an expression over the plan and its changes
+      advisory: true                # warn only
+    - name: wording
+      ask: Is it what we want to tell customers?
+
+Commit the file: the rules of the branch that a plan lands on are in force. A result that fails a rule at
+`result` goes back to the agent, at most three times. If the command of a rule cannot run, you are asked at once.
+
+  planwright rule list            the rules in force here
+  planwright why                  which rule blocks the plan, and what helps
+  planwright waive RULE --reason "TEXT"    let one plan pass
+"#;
+
+fn describe_settings() -> CommandAnswer {
+    let mut table = ui::TextTable::new(["SETTING", "MEANING"]);
+    for key in SETTING_KEYS {
+        table.add_row([
+            (key.as_str().to_owned(), ui::BOLD),
+            (key.explanation().to_owned(), anstyle::Style::new()),
+        ]);
+    }
+    let settings: Vec<_> = SETTING_KEYS
+        .into_iter()
+        .map(|key| {
+            json!({
+                "key": key.as_str(),
+                "meaning": key.explanation(),
+                "variable": key.variable_name(),
+            })
+        })
+        .collect();
+    let text = format!(
+        "{table}\nEach has a variable, such as PLANWRIGHT_LIMITS_COST.\nFlags override variables, which override planwright.yaml, which overrides your config file.\n\
+         Change one: planwright config set KEY VALUE\n"
+    );
+    CommandAnswer::new(json!({ "settings": settings }), text)
+}
+
 fn describe_exit_codes() -> CommandAnswer {
     let mut table = ui::TextTable::new(["CODE", "MEANING"]);
     for exit in CommandExit::ALL {
@@ -75,4 +180,47 @@ fn describe_exit_codes() -> CommandAnswer {
         .map(|exit| json!({ "code": exit.code(), "meaning": exit.description() }))
         .collect();
     CommandAnswer::new(json!({ "exit_codes": codes }), table.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The commands that the overview names: those of the daily group, and those of the lists.
+    fn listed_commands() -> Vec<String> {
+        let mut listed = Vec::new();
+        let mut is_daily = false;
+        for line in OVERVIEW_HELP.lines() {
+            if line.ends_with(':') {
+                is_daily = line == "Every day:";
+            } else if let (true, Some(row)) = (is_daily, line.strip_prefix("  ")) {
+                listed.extend(row.split(' ').next().map(str::to_owned));
+            } else if let Some((_, names)) = line.split_once(":  ") {
+                listed.extend(names.trim().split(", ").map(str::to_owned));
+            }
+        }
+        listed
+    }
+
+    #[test]
+    fn the_overview_names_every_command_once_and_fits_a_screen() {
+        let listed = listed_commands();
+        let command = Cli::command();
+        let commands = command.get_subcommands();
+        let commands: BTreeSet<String> = commands
+            .filter(|one| !one.is_hide_set() && one.get_name() != "help")
+            .map(|one| one.get_name().to_owned())
+            .collect();
+        assert_eq!(listed.len(), commands.len(), "{listed:?}");
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), commands);
+        assert!(OVERVIEW_HELP.lines().count() <= 30);
+        for line in OVERVIEW_HELP.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let daily = OVERVIEW_HELP.lines();
+        let daily = daily.skip_while(|line| *line != "Every day:").skip(1);
+        assert_eq!(daily.take_while(|line| !line.is_empty()).count(), 12);
+    }
 }

@@ -1,19 +1,18 @@
 //! `planwright list`: lists plans, page by page.
 
 use plan::ledger::BudgetUnit;
-use plan::plan::PlanOrigin;
 use plan::stage::StateName;
 use plan::{Phase, PlanId, QualifiedName};
+use serde::Serialize;
 use serde_json::json;
 use store::{PlanFilter, PlanRow};
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
-use crate::commands::undone_plans::UndonePlans;
 use crate::error::CommandError;
-use crate::ui;
-use api::PlanStanding;
-use api::view::{PlanSummary, UsageView};
+use crate::{completion, home, ui};
+use api::plan_list::{self, PlanListRequest};
+use api::view::PlanSummary;
 
 /// List plans, newest first
 #[derive(Debug, clap::Args)]
@@ -22,7 +21,7 @@ pub struct ListArgs {
     #[arg(long)]
     all: bool,
     /// List only plans of this project
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long, conflicts_with = "all", add = completion::projects())]
     project: Option<QualifiedName>,
     /// List only plans in this phase: strategize, execute or apply
     #[arg(long)]
@@ -31,7 +30,7 @@ pub struct ListArgs {
     #[arg(long)]
     state: Option<StateName>,
     /// List only plans of this action
-    #[arg(long)]
+    #[arg(long, add = completion::actions())]
     action: Option<QualifiedName>,
     /// List only plans that need you
     #[arg(long)]
@@ -90,30 +89,28 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         None if args.all => None,
         None => app.repository_projects()?,
     };
-    let projects = projects.as_deref();
-    let limit = usize::from(args.limit);
-    let mut rows = app.list_plans(&filter, projects, args.after, limit + 1)?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let mut undone_plans = match args.after {
-        // On the first page, `rows` already contains every newer plan.
-        None => UndonePlans::default(),
-        Some(_) => UndonePlans::from_newest_plans(app, &filter, projects)?,
+    let in_repository = args.project.is_none() && projects.is_some();
+    let request = PlanListRequest {
+        filter,
+        projects,
+        after: args.after,
+        limit: usize::from(args.limit),
+        with_usage: args.cost,
     };
-    undone_plans.add_rows(&rows);
+    let lifecycle = app.lifecycle()?;
+    let page = plan_list::list_plans(lifecycle, &request, &home::current_caller())?;
+    if let (true, Some(project)) = (page.plans.is_empty(), &args.project) {
+        // A deleted project may still have plans.
+        lifecycle.projects().get_project(project)?;
+    }
     let now = app.clock.now();
     let mut table = if args.cost {
         ui::TextTable::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
     } else {
         ui::TextTable::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
     };
-    let mut summaries = Vec::new();
-    for row in &rows {
-        let mut summary = summarize_plan(app, row)?;
-        summary.undone_by = undone_plans.undoing_plan(row.plan.id());
-        if summary.undone_by.is_some() {
-            summary.standing = PlanStanding::Undone;
-        }
+    let mut listed = Vec::new();
+    for summary in page.plans {
         let goal = goal_cell(app, &summary)?;
         let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
@@ -122,32 +119,32 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
                 ui::standing_style(summary.standing),
             ),
             (summary.phase.to_owned(), ui::DIM),
-            (ui::format_age(now, row.plan.updated_at()), ui::DIM),
+            (ui::format_age(now, summary.updated_at), ui::DIM),
         ];
-        if args.cost {
-            let account = app.lifecycle()?.budgets().read_ledger(row.plan.id())?.plan;
-            let limit = row.plan.limits().limit_for(BudgetUnit::Cost);
-            let spent = ui::format_spent(BudgetUnit::Cost, account.settled.cost, limit);
+        if let Some(used) = &summary.used {
+            let spent = ui::format_spent(
+                BudgetUnit::Cost,
+                used.cost_micros,
+                summary.cost_limit_micros,
+            );
             cells.push((spent, anstyle::Style::new()));
-            summary.used = Some(UsageView::new(&account));
         }
         cells.push((ui::truncate_line(&goal, 60), anstyle::Style::new()));
         table.add_row(cells);
-        summaries.push(summary);
+        listed.push(ListedPlan::new(app, summary)?);
     }
-    let next = rows.last().filter(|_| more).map(|row| row.plan.id());
-    let in_repository = args.project.is_none() && projects.is_some();
-    let text = if rows.is_empty() && in_repository {
+    let is_empty = listed.is_empty();
+    let text = if is_empty && in_repository {
         "No plans for this repository.\n".to_owned()
-    } else if rows.is_empty() {
+    } else if is_empty {
         "No plans.\n".to_owned()
     } else {
         table.to_string()
     };
-    let mut answer = CommandAnswer::new(json!({ "plans": summaries, "next": next }), text);
-    if let Some(next) = next {
+    let mut answer = CommandAnswer::new(json!({ "plans": listed, "next": page.next }), text);
+    if let Some(next) = page.next {
         answer = answer.with_hint(args.next_page_command(next));
-    } else if rows.is_empty() && in_repository {
+    } else if is_empty && in_repository {
         answer = answer.with_hint("planwright list --all");
     }
     Ok(answer)
@@ -164,24 +161,26 @@ fn goal_cell(app: &App, summary: &PlanSummary) -> Result<String, CommandError> {
     Ok(format!("Undo of {of}: {goal}"))
 }
 
-pub fn summarize_plan(app: &App, row: &PlanRow) -> Result<PlanSummary, CommandError> {
-    Ok(PlanSummary {
-        plan_id: row.plan.id(),
-        handle: app.lifecycle()?.short_handle(row.plan.id())?,
-        goal: row.plan.goal().first_line().to_owned(),
-        action: row.plan.action().map(ToString::to_string),
-        phase: row.plan.phase().as_str(),
-        state: row.plan.stage().state_name().as_str(),
-        standing: api::plans::find_standing(app.lifecycle()?, row)?,
-        version: row.plan.version().0,
-        needs_person: row.needs_person(),
-        updated_at: row.plan.updated_at(),
-        next: app.next_command(row)?,
-        undo_of: match row.plan.origin() {
-            PlanOrigin::UndoOf(of) => Some(of),
-            PlanOrigin::Use | PlanOrigin::RestOf(_) => None,
-        },
-        undone_by: None,
-        used: None,
-    })
+/// A summary with the command that continues the plan.
+#[derive(Debug, Serialize)]
+pub struct ListedPlan {
+    #[serde(flatten)]
+    pub summary: PlanSummary,
+    /// Set if the plan waits for a person or was interrupted.
+    pub next: Option<String>,
+}
+
+impl ListedPlan {
+    pub fn new(app: &App, summary: PlanSummary) -> Result<Self, CommandError> {
+        let step = summary.step_to_continue();
+        let next = step.map(|step| app.command_for_step(summary.plan_id, step));
+        let next = next.transpose()?;
+        Ok(Self { summary, next })
+    }
+}
+
+pub fn describe_listed_plan(app: &App, row: &PlanRow) -> Result<ListedPlan, CommandError> {
+    let caller = home::current_caller();
+    let summary = plan_list::summarize_plan(app.lifecycle()?, row, &caller)?;
+    ListedPlan::new(app, summary)
 }

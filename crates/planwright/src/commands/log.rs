@@ -1,16 +1,18 @@
 //! `planwright log`: shows a plan's history, decisions or transcripts, or follows it.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lifecycle::{CommitWatcher, TranscriptStart};
 use plan::{PlanId, RecordedEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::cli::{App, CliFormat};
-use crate::commands::CommandAnswer;
 use crate::commands::event_narrator::EventNarrator;
 use crate::commands::transcript::{self, TranscriptStyle};
+use crate::commands::transcript_follow;
+use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
@@ -19,48 +21,52 @@ use crate::wire::{DecisionView, EventView};
 /// Show what happened to a plan
 #[derive(Debug, clap::Args)]
 pub struct LogArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
     /// Show every event with its details, oldest first
     #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
     events: bool,
     /// Show the decision tree
     #[arg(long, conflicts_with = "transcript")]
     decisions: bool,
-    /// Show what agents said and did on this host, and the output of the latest rule checks
+    /// Show what agents said and did, and the output of the latest rule checks on this host
     #[arg(long)]
     transcript: bool,
-    /// Show transcript lines exactly as the agent wrote them
-    #[arg(long, requires = "transcript")]
+    /// Show the transcript exactly as the agent wrote it
+    #[arg(long, conflicts_with_all = ["events", "decisions", "follow"])]
     raw: bool,
-    /// Follow the plan until it ends
-    #[arg(long, conflicts_with_all = ["decisions", "transcript"])]
+    /// Follow the plan until it ends; with --transcript, what its agents say and do on any host
+    #[arg(long, conflicts_with = "decisions")]
     follow: bool,
+    /// Follow a transcript from now on, without what was said before
+    #[arg(long, requires = "transcript", requires = "follow")]
+    from_now: bool,
 }
 
 impl LogArgs {
-    pub fn for_events(id: String) -> Self {
+    pub fn for_events(plan: PlanArg) -> Self {
         Self {
             events: true,
-            ..Self::for_plan(id)
+            ..Self::for_plan(plan)
         }
     }
 
-    pub fn for_decisions(id: String) -> Self {
+    pub fn for_decisions(plan: PlanArg) -> Self {
         Self {
             decisions: true,
-            ..Self::for_plan(id)
+            ..Self::for_plan(plan)
         }
     }
 
-    fn for_plan(id: String) -> Self {
+    fn for_plan(plan: PlanArg) -> Self {
         Self {
-            id,
+            plan,
             events: false,
             decisions: false,
             transcript: false,
             raw: false,
             follow: false,
+            from_now: false,
         }
     }
 
@@ -75,11 +81,18 @@ impl LogArgs {
 
 pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let plan_id = app.resolve_plan(&args.id)?;
+    let plan_id = args.plan.resolve(app)?;
     if args.decisions {
         return show_decisions(app, plan_id);
     }
-    if args.transcript {
+    if args.transcript && args.follow {
+        let start = match args.from_now {
+            true => TranscriptStart::Now,
+            false => TranscriptStart::Beginning,
+        };
+        return transcript_follow::follow_transcript(app, plan_id, start);
+    }
+    if args.transcript || args.raw {
         let style = match args.raw {
             true => TranscriptStyle::Raw,
             false => TranscriptStyle::Readable,
@@ -163,8 +176,11 @@ impl EventFormatter {
     }
 }
 
-/// Upper bound for waiting for a commit; also how soon a vanished reader is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// When to read the plan again without a commit: a notification can be lost.
+const READ_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How soon it is noticed that nobody reads standard output any more.
+const READER_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Prints events as they are committed, until the plan ends or the reader closes standard output.
 fn follow_plan(
@@ -173,6 +189,7 @@ fn follow_plan(
     mut formatter: EventFormatter,
 ) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
+    let mut commits = lifecycle.watch_commits()?;
     let mut last_version = 0;
     loop {
         let row = lifecycle.get_plan(plan_id)?;
@@ -188,15 +205,27 @@ fn follow_plan(
                 }
             }
         }
-        if row.plan.stage().is_final() || !has_reader() {
+        let is_final = row.plan.stage().is_final();
+        if is_final || !wait_for_commit_or_reader_end(&mut commits)? {
             let data = json!({ "plan_id": plan_id, "events": last_version });
             return Ok(CommandAnswer::new(data, String::new()));
         }
-        lifecycle.store().wait_for_commit(POLL_INTERVAL)?;
     }
 }
 
-fn write_line(line: &str) -> Result<(), CommandError> {
+/// Waits for a commit, but not longer than until the plan should be read in any case. Returns `false` once
+/// nobody reads standard output any more.
+fn wait_for_commit_or_reader_end(commits: &mut CommitWatcher<'_>) -> Result<bool, CommandError> {
+    let started = Instant::now();
+    while has_reader() {
+        if commits.wait_for_commit(READER_CHECK_INTERVAL)? || started.elapsed() >= READ_INTERVAL {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(super) fn write_line(line: &str) -> Result<(), CommandError> {
     let mut stdout = anstream::stdout().lock();
     match write!(stdout, "{line}").and_then(|()| stdout.flush()) {
         // The reader closed the pipe; `has_reader` ends the loop.
@@ -210,7 +239,7 @@ fn write_line(line: &str) -> Result<(), CommandError> {
 
 /// Returns whether standard output still has a reader. Needed because a quiet plan writes nothing, so a
 /// closed pipe would not show up as a write error.
-fn has_reader() -> bool {
+pub(super) fn has_reader() -> bool {
     let stdout = std::io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
     let no_wait = Timespec {

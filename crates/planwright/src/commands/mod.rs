@@ -15,13 +15,16 @@ mod config;
 mod demo;
 mod diff;
 mod doctor;
+mod drop;
 mod event_narrator;
 mod help;
 mod init;
 mod list;
 mod log;
+mod open;
 mod path;
 mod plan;
+mod plan_arg;
 mod plumbing;
 mod profile;
 mod project;
@@ -31,23 +34,25 @@ mod revise;
 mod rule;
 mod run;
 mod sandbox;
+mod serve;
 mod shell;
 mod status;
 mod store;
 mod transcript;
+mod transcript_follow;
 mod undo;
-mod undone_plans;
 mod use_action;
 mod wait;
 mod waive;
 mod why;
 mod work;
 
-pub use run::is_workable;
-
+use api::next_steps::is_workable;
+use api::plans;
+use api::view::PlanChangeView;
 use clap::Subcommand;
 use lifecycle::OperationOutcome;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::cli::App;
 use crate::error::CommandError;
@@ -56,6 +61,8 @@ use crate::ui;
 use crate::wire::UserMessage;
 
 pub use conditions::ConditionArgs;
+pub use help::{HELP_TOPICS, overview_help};
+pub use plan_arg::PlanArg;
 
 /// A command's output, before it is printed as text or JSON.
 #[derive(Debug)]
@@ -104,12 +111,17 @@ pub enum CliCommand {
     Answer(answer::AnswerArgs),
     Retry(retry::RetryArgs),
     Revise(revise::ReviseArgs),
+    Drop(drop::DropArgs),
+    // The old way to write `revise --rethink --detach`.
+    #[command(hide = true)]
     Revert(revert::RevertArgs),
     Approve(approve::ApproveArgs),
     Apply(apply::ApplyArgs),
     Undo(undo::UndoArgs),
     Wait(wait::WaitArgs),
     Work(work::WorkArgs),
+    Serve(serve::ServeArgs),
+    Open(open::OpenArgs),
     Path(path::PathArgs),
     Shell(shell::ShellArgs),
     Waive(waive::WaiveArgs),
@@ -147,6 +159,8 @@ impl CliCommand {
             Self::Run(args) => run::run(&args, app),
             Self::Wait(args) => wait::run(&args, app),
             Self::Work(args) => work::run(&args, app),
+            Self::Serve(args) => serve::run(&args, app),
+            Self::Open(args) => open::run(&args, app),
             Self::Agent(command) => command.run(app),
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),
@@ -157,6 +171,7 @@ impl CliCommand {
             Self::Answer(args) => answer::run(&args, app),
             Self::Retry(args) => retry::run(&args, app),
             Self::Revise(args) => revise::run(&args, app),
+            Self::Drop(args) => drop::run(&args, app),
             Self::Revert(args) => revert::run(&args, app),
             Self::Approve(args) => approve::run(&args, app),
             Self::Apply(args) => apply::run(&args, app),
@@ -189,7 +204,7 @@ fn continue_unless_detached(
     app: &App,
     done: &OperationOutcome,
 ) -> Result<CommandAnswer, CommandError> {
-    if detach || done.repeated || !run::is_workable(&done.plan) {
+    if detach || done.repeated || !is_workable(&done.plan) {
         return answer_for_move(app, done);
     }
     run::continue_plan(app, done.plan.id(), run::LandingConsent::Asked)
@@ -208,7 +223,7 @@ fn goal_line(plan: &::plan::Plan) -> String {
 
 fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
     let row = app.lifecycle()?.get_plan(done.plan.id())?;
-    let standing = api::plans::find_standing(app.lifecycle()?, &row)?;
+    let standing = plans::find_standing(app.lifecycle()?, &row)?;
     let handle = app.lifecycle()?.short_handle(done.plan.id())?;
     let text = format!(
         "{}: {} ({}, version {})\n{}",
@@ -218,7 +233,7 @@ fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, Co
         row.plan.version(),
         goal_line(&row.plan)
     );
-    let mut answer = CommandAnswer::new(view_with_receipt(app, done)?, text);
+    let mut answer = CommandAnswer::new(plans::view_change(app.lifecycle()?, done)?, text);
     if done.repeated {
         answer.messages.push(UserMessage {
             level: "info",
@@ -238,10 +253,8 @@ fn answer_or_receipt(
     description: Result<CommandAnswer, CommandError>,
 ) -> Result<CommandAnswer, CommandError> {
     description.or_else(|error| {
-        let id = done.plan.id();
-        let mut data = receipt_fields(done);
-        data.insert("plan_id".to_owned(), json!(id));
-        let mut answer = CommandAnswer::new(data, format!("Done, plan {id}.\n"));
+        let text = format!("Done, plan {}.\n", done.plan.id());
+        let mut answer = CommandAnswer::new(PlanChangeView::of_receipt(done), text);
         answer.messages.push(UserMessage {
             level: "warn",
             text: format!(
@@ -251,29 +264,4 @@ fn answer_or_receipt(
         });
         Ok(answer)
     })
-}
-
-/// The receipt of this call, as fields to add to the plan view.
-fn receipt_fields(done: &OperationOutcome) -> Map<String, Value> {
-    let mut fields = Map::new();
-    if let Some(changeset) = done.receipt.changeset {
-        fields.insert("changeset_id".to_owned(), json!(changeset));
-    }
-    let receipt = json!({
-        "version": done.receipt.version,
-        "epoch": done.receipt.epoch,
-        "at": done.receipt.at,
-        "repeated": done.repeated,
-    });
-    fields.insert("receipt".to_owned(), receipt);
-    fields
-}
-
-/// The plan view with the receipt of this call.
-fn view_with_receipt(app: &App, done: &OperationOutcome) -> Result<Value, CommandError> {
-    let mut data = json!(api::plans::get_plan_view(app.lifecycle()?, done.plan.id())?);
-    if let Value::Object(fields) = &mut data {
-        fields.extend(receipt_fields(done));
-    }
-    Ok(data)
 }

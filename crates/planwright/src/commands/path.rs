@@ -7,7 +7,7 @@ use sandbox::SandboxOpening;
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::CommandAnswer;
+use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::wire::UserMessage;
@@ -19,12 +19,12 @@ use api::view::SandboxView;
 /// edits there land only if you submit them.
 #[derive(Debug, clap::Args)]
 pub struct PathArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
 }
 
 pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let plan_id = app.resolve_plan(&args.id)?;
+    let plan_id = args.plan.resolve(app)?;
     let lifecycle = app.lifecycle()?;
     let sandboxes = lifecycle.sandboxes().open_sandboxes(plan_id)?;
     if sandboxes.is_empty() {
@@ -32,7 +32,10 @@ pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
             CommandExit::NotFound,
             "The plan has no sandbox: work has not started, or the sandbox was cleaned up.",
         )
-        .with_hint(format!("planwright status {}", args.id)));
+        .with_hint(format!(
+            "planwright status {}",
+            lifecycle.short_handle(plan_id)?
+        )));
     }
     let text: String = sandboxes
         .iter()

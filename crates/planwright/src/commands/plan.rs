@@ -4,8 +4,8 @@ use clap::Subcommand;
 
 use crate::cli::App;
 use crate::commands::{
-    CommandAnswer, answer, apply, approve, cancel, diff, list, log, retry, revert, revise, run,
-    status, undo, use_action, wait, waive, why,
+    CommandAnswer, PlanArg, answer, apply, approve, cancel, diff, list, log, retry, revert, revise,
+    run, status, undo, use_action, wait, waive, why,
 };
 use crate::error::CommandError;
 
@@ -19,13 +19,13 @@ pub enum PlanCommand {
     Log(log::LogArgs),
     /// Show a plan's events (same as log --events)
     History {
-        /// Plan ID or handle, or @ for the plan you used last
-        id: String,
+        #[command(flatten)]
+        plan: PlanArg,
     },
     /// Show a plan's decision tree (same as log --decisions)
     Tree {
-        /// Plan ID or handle, or @ for the plan you used last
-        id: String,
+        #[command(flatten)]
+        plan: PlanArg,
     },
     /// Continue a plan (same as run ID)
     #[command(visible_alias = "run")]
@@ -53,8 +53,8 @@ impl PlanCommand {
             Self::Status(args) => status::run(&args, app),
             Self::Diff(args) => diff::run(&args, app),
             Self::Log(args) => log::run(&args, app),
-            Self::History { id } => log::run(&log::LogArgs::for_events(id), app),
-            Self::Tree { id } => log::run(&log::LogArgs::for_decisions(id), app),
+            Self::History { plan } => log::run(&log::LogArgs::for_events(plan), app),
+            Self::Tree { plan } => log::run(&log::LogArgs::for_decisions(plan), app),
             Self::Execute(args) => run::run(&args, app),
             Self::Wait(args) => wait::run(&args, app),
             Self::Why(args) => why::run(&args, app),

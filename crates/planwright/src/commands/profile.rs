@@ -1,14 +1,14 @@
 //! `planwright profile`: shows what each automation profile does without asking.
 
+use api::view::{ProfileListView, ProfileView};
 use clap::Subcommand;
 use plan::Profile;
 use plan::profile::AutomationStep;
-use serde_json::{Value, json};
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::ui;
+use crate::{completion, ui};
 
 /// Show automation profiles: where plans stop and ask
 #[derive(Debug, Subcommand)]
@@ -18,19 +18,21 @@ pub enum ProfileCommand {
     /// Show which steps a profile takes without asking
     Show {
         /// Profile: manual, supervised, review or auto
+        #[arg(add = completion::profiles())]
         name: Profile,
     },
 }
 
-/// The steps a profile decides about, with their labels.
-const PROFILE_STEPS: [(AutomationStep, &str); 6] = [
-    (AutomationStep::StartStrategize, "start strategize"),
-    (AutomationStep::StartExecute, "start execute"),
-    (AutomationStep::Apply, "apply"),
-    (AutomationStep::Retry, "retry a transient error"),
-    (AutomationStep::Revise, "send a failing result back"),
-    (AutomationStep::Revert, "go back to strategize"),
-];
+fn describe_step(step: AutomationStep) -> &'static str {
+    match step {
+        AutomationStep::StartStrategize => "start strategize",
+        AutomationStep::StartExecute => "start execute",
+        AutomationStep::Apply => "apply",
+        AutomationStep::Retry => "retry a transient error",
+        AutomationStep::Revise => "send a failing result back",
+        AutomationStep::Revert => "go back to strategize",
+    }
+}
 
 impl ProfileCommand {
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
@@ -52,11 +54,7 @@ fn list_profiles(app: &App) -> CommandAnswer {
             (profile.description().to_owned(), anstyle::Style::new()),
         ]);
     }
-    let views: Vec<Value> = Profile::ALL.into_iter().map(profile_view).collect();
-    CommandAnswer::new(
-        json!({ "profiles": views, "chosen": chosen }),
-        table.to_string(),
-    )
+    CommandAnswer::new(ProfileListView::new(chosen), table.to_string())
 }
 
 fn show_profile(profile: Profile) -> CommandAnswer {
@@ -65,7 +63,8 @@ fn show_profile(profile: Profile) -> CommandAnswer {
         ui::style_text(ui::BOLD, profile),
         profile.description()
     );
-    for (step, name) in PROFILE_STEPS {
+    for step in AutomationStep::ALL {
+        let name = describe_step(step);
         let mode = if profile.allows_unattended(step) {
             "automatic"
         } else {
@@ -76,23 +75,5 @@ fn show_profile(profile: Profile) -> CommandAnswer {
             ui::style_text(ui::DIM, format!("{name:<27}"))
         ));
     }
-    CommandAnswer::new(profile_view(profile), text)
-}
-
-fn profile_view(profile: Profile) -> Value {
-    let steps: serde_json::Map<String, Value> = PROFILE_STEPS
-        .into_iter()
-        .map(|(step, _)| {
-            (
-                json!(step).as_str().unwrap_or_default().to_owned(),
-                profile.allows_unattended(step).into(),
-            )
-        })
-        .collect();
-    json!({
-        "name": profile,
-        "description": profile.description(),
-        "by_itself": steps,
-        "approval_survives_merge": profile.approval_survives_merge(),
-    })
+    CommandAnswer::new(ProfileView::from(profile), text)
 }

@@ -2,21 +2,19 @@
 
 use std::path::PathBuf;
 
+use api::projects::{self, PlaceRequest, ResourceRequest};
+use api::view::{DeletedProjectView, ProjectListView, ProjectView};
 use clap::Subcommand;
 use lifecycle::ForceRemoval;
-use plan::project::{HostId, Resource, ResourceName, ResourcePlace};
-use plan::{PlanId, Project, QualifiedName};
-use sandbox::{locate_directory, locate_git_repository};
-use serde_json::json;
-use store::PlanFilter;
+use plan::project::{ResourceName, ResourcePlace};
+use plan::{Project, QualifiedName};
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::invocation::quote_word;
 use crate::wire::UserMessage;
-use crate::{host, settings, ui};
-use api::view::ProjectView;
+use crate::{completion, host, ui};
 
 /// Manage projects: the repositories and directories plans work on
 #[derive(Debug, Subcommand)]
@@ -42,11 +40,13 @@ pub enum ProjectCommand {
     /// Show a project
     Show {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
     },
     /// Add a repository or directory to a project
     Link {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
         #[command(flatten)]
         places: ResourceArgs,
@@ -54,6 +54,7 @@ pub enum ProjectCommand {
     /// Remove a resource from a project
     Unlink {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
         /// Resource name
         resource: ResourceName,
@@ -64,6 +65,7 @@ pub enum ProjectCommand {
     /// Change the location of a resource, after it was moved or to use it on this host
     Relink {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
         /// Resource name
         resource: ResourceName,
@@ -73,16 +75,19 @@ pub enum ProjectCommand {
     /// Pause a project: its plans do not start until it is resumed
     Pause {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
     },
     /// Resume a paused project
     Resume {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
     },
     /// Delete a project; its repositories are not touched
     Delete {
         /// Project name
+        #[arg(add = completion::projects())]
         name: QualifiedName,
         /// Delete even if unfinished plans use the project
         #[arg(long)]
@@ -93,7 +98,7 @@ pub enum ProjectCommand {
 #[derive(Debug, clap::Args)]
 pub struct ResourceArgs {
     /// Git checkout or bare repository; repeat for more
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::DirPath)]
     git: Vec<PathBuf>,
     /// Branch that changes land on [default: the checked-out branch]
     ///
@@ -101,7 +106,7 @@ pub struct ResourceArgs {
     #[arg(long, value_name = "BRANCH")]
     branch: Vec<String>,
     /// Directory that is not a repository; repeat for more
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::DirPath)]
     dir: Vec<PathBuf>,
     /// Name of the resource [default: the directory's name]
     #[arg(long = "as", value_name = "NAME")]
@@ -111,80 +116,53 @@ pub struct ResourceArgs {
 impl ProjectCommand {
     pub fn run(self, app: &App) -> Result<CommandAnswer, CommandError> {
         let call = app.new_call();
-        match self {
+        let project = match self {
             Self::Create { name, places } => {
-                let resources = places.resolve_resources(app)?;
-                let project = app
-                    .lifecycle()?
-                    .projects()
-                    .create_project(&name, resources, &call)?;
-                Ok(describe_project(app, &project)
-                    .with_hint(format!("planwright use ACTION {name}")))
+                let resources = places.to_requests(app)?;
+                let lifecycle = app.lifecycle()?;
+                let project = projects::create_project(lifecycle, &name, &resources, &call)?;
+                return Ok(describe_project(app, &project)
+                    .with_hint(format!("planwright use ACTION {name}")));
             }
-            Self::List { after, limit } => list_projects(after.as_ref(), limit, app),
-            Self::Show { name } => Ok(describe_project(
-                app,
-                &app.lifecycle()?.projects().get_project(&name)?,
-            )),
+            Self::List { after, limit } => return list_projects(after.as_ref(), limit, app),
+            Self::Show { name } => projects::get_project(app.lifecycle()?, &name)?,
             Self::Link { name, places } => {
-                let mut linked = None;
-                for resource in places.resolve_resources(app)? {
-                    linked = Some(
-                        app.lifecycle()?
-                            .projects()
-                            .link_resource(&name, resource, &call)?,
-                    );
-                }
-                Ok(describe_project(
-                    app,
-                    &linked.ok_or_else(nothing_given_error)?,
-                ))
+                let resources = places.to_requests(app)?;
+                projects::link_resources(app.lifecycle()?, &name, &resources, &call)?
             }
             Self::Unlink {
                 name,
                 resource,
                 force,
             } => {
-                let lifecycle = app.lifecycle()?;
-                let project = lifecycle.projects().unlink_resource(
-                    &name,
-                    &resource,
-                    force_from_flag(force),
-                    &call,
-                )?;
-                Ok(describe_project(app, &project))
+                let force = force_from_flag(force);
+                projects::unlink_resource(app.lifecycle()?, &name, &resource, force, &call)?
             }
             Self::Relink {
                 name,
                 resource,
                 places,
             } => {
-                let found = places.resolve_resources(app)?;
+                let found = places.to_requests(app)?;
                 let [moved] = found.as_slice() else {
                     return Err(CommandError::usage(
                         "A resource has one location: pass one --git or one --dir.",
                     ));
                 };
-                let project = app.lifecycle()?.projects().relink_resource(
-                    &name,
-                    &resource,
-                    moved.host.clone(),
-                    moved.place.clone(),
-                    &call,
-                )?;
-                Ok(describe_project(app, &project))
+                let place = &moved.place;
+                projects::relink_resource(app.lifecycle()?, &name, &resource, place, &call)?
             }
-            Self::Pause { name } => Ok(describe_project(
-                app,
-                &app.lifecycle()?.projects().pause_project(&name, &call)?,
-            )
-            .with_hint(format!("planwright project resume {name}"))),
-            Self::Resume { name } => Ok(describe_project(
-                app,
-                &app.lifecycle()?.projects().resume_project(&name, &call)?,
-            )),
-            Self::Delete { name, force } => delete_project(app, &name, force_from_flag(force)),
-        }
+            Self::Pause { name } => {
+                let project = projects::pause_project(app.lifecycle()?, &name, &call)?;
+                return Ok(describe_project(app, &project)
+                    .with_hint(format!("planwright project resume {name}")));
+            }
+            Self::Resume { name } => projects::resume_project(app.lifecycle()?, &name, &call)?,
+            Self::Delete { name, force } => {
+                return delete_project(app, &name, force_from_flag(force));
+            }
+        };
+        Ok(describe_project(app, &project))
     }
 }
 
@@ -203,19 +181,10 @@ fn delete_project(
     force: ForceRemoval,
 ) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let restore_command = lifecycle
-        .projects()
-        .get_project(name)
-        .map(|project| creation_command(&project));
-    let stranded = list_stranded_plans(app, name)?;
-    lifecycle
-        .projects()
-        .delete_project(name, force, &app.new_call())?;
+    let deleted = projects::delete_project(lifecycle, name, force, &app.new_call())?;
+    let stranded = &deleted.stranded_plans;
     let text = format!("Deleted project {name}. Its repositories were not touched.\n");
-    let mut answer = CommandAnswer::new(
-        json!({ "name": name.to_string(), "stranded_plans": stranded }),
-        text,
-    );
+    let mut answer = CommandAnswer::new(DeletedProjectView::from(&deleted), text);
     let Some(newest) = stranded.first() else {
         return Ok(answer);
     };
@@ -229,24 +198,9 @@ fn delete_project(
             ),
         },
     });
-    if let Ok(command) = restore_command {
-        answer = answer.with_hint(format!("To restore the project: {command}"));
-    }
+    let command = creation_command(&deleted.project);
+    answer = answer.with_hint(format!("To restore the project: {command}"));
     Ok(answer.with_hint(format!("planwright cancel {handle}")))
-}
-
-/// Returns the unfinished plans of a project, newest first.
-fn list_stranded_plans(app: &App, project: &QualifiedName) -> Result<Vec<PlanId>, CommandError> {
-    const MAX_LISTED_PLANS: usize = 500;
-    let filter = PlanFilter {
-        project: Some(project.clone()),
-        ..PlanFilter::default()
-    };
-    let rows = app
-        .lifecycle()?
-        .list_plans(&filter, None, MAX_LISTED_PLANS)?;
-    let unfinished = rows.iter().filter(|row| !row.plan.stage().is_final());
-    Ok(unfinished.map(|row| row.plan.id()).collect())
 }
 
 /// Returns the command that creates this project again.
@@ -272,8 +226,8 @@ fn creation_command(project: &Project) -> String {
 }
 
 impl ResourceArgs {
-    /// Resolves the flags to resources. Inspects every path before anything is stored.
-    fn resolve_resources(&self, app: &App) -> Result<Vec<Resource>, CommandError> {
+    /// Registers this host, which must happen before the engine is opened, because the engine reads its id.
+    fn to_requests(&self, app: &App) -> Result<Vec<ResourceRequest>, CommandError> {
         let fits = self.branch.is_empty() || self.branch.len() == self.git.len();
         if !fits {
             return Err(CommandError::usage(
@@ -286,88 +240,25 @@ impl ResourceArgs {
                 "--as names a single resource. Link the others one by one.",
             ));
         }
-        let git_env = settings::read_git_env();
-        let mut places = Vec::new();
-        for (number, path) in self.git.iter().enumerate() {
-            let branch = self.branch.get(number).map(String::as_str);
-            let found = locate_git_repository(&git_env, path, branch)
-                .map_err(lifecycle::LifecycleError::Sandbox)?;
-            let place = ResourcePlace::Git {
-                path: path_to_text(&found.path)?,
-                branch: found.branch,
-            };
-            places.push((found.path, place));
+        let repositories = self.git.iter().enumerate();
+        let repositories = repositories.map(|(number, path)| PlaceRequest::Git {
+            path: path.clone(),
+            branch: self.branch.get(number).cloned(),
+        });
+        let directories = self.dir.iter();
+        let directories = directories.map(|path| PlaceRequest::Dir { path: path.clone() });
+        let places = repositories.chain(directories);
+        let requests: Vec<ResourceRequest> = places
+            .map(|place| ResourceRequest {
+                name: self.called.clone(),
+                place,
+            })
+            .collect();
+        if !requests.is_empty() {
+            host::register_host(&app.settings.home)?;
         }
-        for path in &self.dir {
-            let found =
-                locate_directory(&git_env, path).map_err(lifecycle::LifecycleError::Sandbox)?;
-            let place = ResourcePlace::Dir {
-                path: path_to_text(&found.path)?,
-            };
-            places.push((found.path, place));
-        }
-        if places.is_empty() {
-            return Err(nothing_given_error());
-        }
-        let host = host::register_host(&app.settings.home)?;
-        places
-            .into_iter()
-            .map(|(path, place)| self.make_resource(&host, &path, place))
-            .collect()
+        Ok(requests)
     }
-
-    fn make_resource(
-        &self,
-        host: &HostId,
-        path: &std::path::Path,
-        place: ResourcePlace,
-    ) -> Result<Resource, CommandError> {
-        let name = match &self.called {
-            Some(name) => name.clone(),
-            None => resource_name_from_path(path)?,
-        };
-        Ok(Resource {
-            name,
-            host: host.clone(),
-            place,
-        })
-    }
-}
-
-/// Derives a resource name from the directory's name: lower case, other characters replaced by `-`.
-fn resource_name_from_path(path: &std::path::Path) -> Result<ResourceName, CommandError> {
-    let last = path.file_name().unwrap_or_default().to_string_lossy();
-    let name: String = last
-        .to_lowercase()
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
-                c
-            } else {
-                '-'
-            }
-        })
-        .take(60)
-        .collect();
-    let name = name.trim_start_matches(['.', '-']);
-    name.parse().map_err(|_| {
-        CommandError::usage(format!(
-            "Can't derive a resource name from {}.",
-            path.display()
-        ))
-        .with_hint("Name the resource: --as NAME")
-    })
-}
-
-fn path_to_text(path: &std::path::Path) -> Result<String, CommandError> {
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        CommandError::usage(format!("{} is not valid UTF-8.", path.display()))
-            .with_hint("Register it through a symlink with a UTF-8 path.")
-    })
-}
-
-fn nothing_given_error() -> CommandError {
-    CommandError::usage("Nothing to register.").with_hint("Pass --git PATH or --dir PATH.")
 }
 
 fn list_projects(
@@ -376,14 +267,9 @@ fn list_projects(
     app: &App,
 ) -> Result<CommandAnswer, CommandError> {
     let limit = usize::from(limit);
-    let mut projects = app
-        .lifecycle()?
-        .projects()
-        .list_projects(after, limit + 1)?;
-    let more = projects.len() > limit;
-    projects.truncate(limit);
+    let page = projects::list_projects(app.lifecycle()?, after, limit)?;
     let mut table = ui::TextTable::new(["PROJECT", "STATE", "RESOURCES"]);
-    for project in &projects {
+    for project in &page.projects {
         let (state, style) = match project.paused {
             Some(_) => ("paused", ui::WARN),
             None => ("active", ui::DIM),
@@ -402,22 +288,17 @@ fn list_projects(
             ),
         ]);
     }
-    let next = projects
-        .last()
-        .filter(|_| more)
-        .map(|project| project.name.to_string());
-    let views: Vec<ProjectView> = projects.iter().map(ProjectView::from).collect();
-    let text = if projects.is_empty() {
+    let text = if page.projects.is_empty() {
         "No projects.\n".to_owned()
     } else {
         table.to_string()
     };
-    let answer = CommandAnswer::new(json!({ "projects": views, "next": next }), text);
-    Ok(match next {
+    let answer = CommandAnswer::new(ProjectListView::from(&page), text);
+    Ok(match &page.next {
         Some(next) => answer.with_hint(format!(
             "planwright project list --limit {limit} --after {next}"
         )),
-        None if projects.is_empty() => {
+        None if page.projects.is_empty() => {
             answer.with_hint("planwright project create NAME --git PATH")
         }
         None => answer,

@@ -1,15 +1,17 @@
 //! `planwright retry`: retries a halted plan.
 
+use api::plans::{self, RetryRequest};
+
 use crate::cli::App;
-use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached};
+use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, continue_unless_detached};
 use crate::error::CommandError;
 use crate::limits::LimitArgs;
 
 /// Retry a failed plan, optionally with new limits
 #[derive(Debug, clap::Args)]
 pub struct RetryArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
     /// Start from scratch instead of keeping partial work
     #[arg(long)]
     fresh: bool,
@@ -24,12 +26,11 @@ pub struct RetryArgs {
 
 pub fn run(args: &RetryArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
-    let (lifecycle, plan) = (app.lifecycle()?, app.resolve_plan(&args.id)?);
-    let overrides = args.limits.overrides();
-    let limits = match overrides.is_any_set() {
-        false => None,
-        true => Some(overrides.apply_to(lifecycle.get_plan(plan)?.plan.limits())),
+    let request = RetryRequest {
+        fresh: args.fresh,
+        limits: args.limits.overrides(),
     };
-    let done = lifecycle.retry_phase(plan, args.fresh, limits, &call)?;
+    let plan_id = args.plan.resolve(app)?;
+    let done = plans::retry_plan(app.lifecycle()?, plan_id, &request, &call)?;
     continue_unless_detached(args.detach, app, &done)
 }

@@ -3,21 +3,29 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use api::plans::{self, RevertRequest, ReviseRequest};
 use plan::PlanId;
 use plan::changeset::TreePath;
 
 use crate::cli::App;
+use crate::commands::plan_arg::resolve_plan_and_text;
 use crate::commands::{CommandAnswer, ConditionArgs, continue_unless_detached, shell};
+use crate::completion;
 use crate::error::CommandError;
-use crate::exit::CommandExit;
 
 /// Send a result back to the agent with feedback
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "planwright revise [OPTIONS] [PLAN] <TEXT>")]
 pub struct ReviseArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    /// Plan ID or handle; @- is the plan used before [default: the plan last used here]
+    #[arg(value_name = "PLAN", add = completion::plans())]
+    first: Option<String>,
     /// Feedback for the agent
-    text: String,
+    #[arg(value_name = "TEXT")]
+    second: Option<String>,
+    /// Have the agent think of another strategy first, instead of continuing with this one
+    #[arg(long, conflicts_with_all = ["drop", "by_hand"])]
+    rethink: bool,
     /// Drop the changes to matching paths; repeat for more
     #[arg(long, value_name = "GLOB")]
     drop: Vec<OsString>,
@@ -36,46 +44,43 @@ pub struct ReviseArgs {
 
 pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let call = args.conditions.apply_to(app.new_call());
-    let lifecycle = app.lifecycle()?;
-    let plan_id = app.resolve_plan(&args.id)?;
-    let mut dropped = Vec::new();
-    for pattern in &args.drop {
-        dropped.extend(match_changed_paths(app, plan_id, pattern)?);
+    let words = (args.first.as_deref(), args.second.as_deref());
+    let (plan_id, text) = resolve_plan_and_text(app, words.0, words.1, "revise", "\"TEXT\"")?;
+    if args.rethink {
+        let request = RevertRequest {
+            reason: text.to_owned(),
+        };
+        let done = plans::revert_plan(app.lifecycle()?, plan_id, &request, &call)?;
+        return continue_unless_detached(args.detach, app, &done);
     }
-    let done = lifecycle.revise_plan(plan_id, &args.text, dropped, &call)?;
+    let mut request = ReviseRequest {
+        text: text.to_owned(),
+        drop: Vec::new(),
+        drop_paths: Vec::new(),
+    };
+    for pattern in &args.drop {
+        match pattern.to_str() {
+            Some(glob) => request.drop.push(glob.to_owned()),
+            None => request.drop_paths.push(parse_tree_path(pattern)?),
+        }
+    }
+    let done = plans::revise_plan(app.lifecycle()?, plan_id, &request, &call)?;
     if args.by_hand {
         return shell::work_by_hand(app, plan_id, args.allow_markers);
     }
     continue_unless_detached(args.detach, app, &done)
 }
 
-/// Returns the changed paths that match a pattern. For a plan without targets, the pattern is taken as a path.
+/// Returns the changed paths that match a pattern; a pattern that is not UTF-8 is taken as a path.
 pub fn match_changed_paths(
     app: &App,
     plan_id: PlanId,
     pattern: &OsString,
 ) -> Result<Vec<TreePath>, CommandError> {
-    let lifecycle = app.lifecycle()?;
-    let row = lifecycle.get_plan(plan_id)?;
-    let Some(text) = pattern.to_str().filter(|_| row.plan.has_targets()) else {
-        return Ok(vec![parse_tree_path(pattern)?]);
-    };
-    let mut found = Vec::new();
-    for diff in lifecycle.sandboxes().view_changes(plan_id)? {
-        found.extend(
-            diff.comparison
-                .list_changed_paths(&[text.to_owned()])
-                .map_err(lifecycle::LifecycleError::Sandbox)?,
-        );
+    match pattern.to_str() {
+        Some(glob) => Ok(plans::match_changed_paths(app.lifecycle()?, plan_id, glob)?),
+        None => Ok(vec![parse_tree_path(pattern)?]),
     }
-    if found.is_empty() {
-        return Err(CommandError::new(
-            CommandExit::NotFound,
-            format!("No changed path matches `{text}`."),
-        )
-        .with_hint(format!("planwright diff {plan_id} --name-only")));
-    }
-    Ok(found)
 }
 
 pub fn parse_tree_path(path: &OsString) -> Result<TreePath, CommandError> {

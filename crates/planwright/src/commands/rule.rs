@@ -1,15 +1,17 @@
 //! `planwright rule`: manages the rules that gate phase changes. `planwright invariant` is its old name.
 
+use api::rules::{self, AddRuleRequest};
+use api::view::{RemovedRuleView, RuleListView, RuleView};
 use clap::Subcommand;
-use plan::invariant::{Gate, Rule, RuleCheck, RuleDraft, RuleName, RuleScope};
+use plan::invariant::{Gate, Rule, RuleCheck, RuleName, RuleScope};
 use plan::{QualifiedName, Span};
-use serde_json::json;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::{rule_warnings, ui};
-use api::view::RuleView;
+use crate::repository_config::{self, REPOSITORY_CONFIG_FILE};
+use crate::wire::UserMessage;
+use crate::{completion, current_repository, ui};
 
 /// Manage the rules that gate phase changes
 #[derive(Debug, Subcommand)]
@@ -19,12 +21,13 @@ pub enum RuleCommand {
     /// List rules
     List {
         /// List only the rules in force for this plan
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", add = completion::plans())]
         effective: Option<String>,
     },
     /// Remove a rule
     Remove {
         /// Rule name
+        #[arg(add = completion::rules())]
         name: RuleName,
         #[command(flatten)]
         scope: RuleScopeArgs,
@@ -104,13 +107,13 @@ pub struct RuleScopeArgs {
     #[arg(long)]
     global: bool,
     /// Scope: plans of this action
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::actions())]
     action: Option<QualifiedName>,
     /// Scope: this plan
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completion::plans())]
     plan: Option<String>,
     /// Scope: plans on this project
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::projects())]
     project: Option<QualifiedName>,
 }
 
@@ -141,50 +144,57 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
     if args.timeout.is_some() && args.check.command.is_none() {
         return Err(CommandError::usage("--timeout requires --command."));
     }
-    let check = args.check.to_check(args.timeout);
-    let mut at = match args.at.is_empty() {
-        true => lifecycle::default_gates(&check),
-        false => args.at.clone(),
-    };
-    at.sort_unstable();
-    at.dedup();
-    let scope = args.scope.resolve_scope(app)?;
-    let draft = RuleDraft {
+    let request = AddRuleRequest {
+        scope: args.scope.resolve_scope(app)?,
         name: args.name.clone(),
-        check,
-        at,
+        check: args.check.to_check(args.timeout),
+        at: args.at.clone(),
         advisory: args.advisory,
         non_overridable: args.non_overridable,
     };
+    let project = match &args.scope.project {
+        Some(project) => Some(project.clone()),
+        None => app.current_project().ok().flatten(),
+    };
     let lifecycle = app.lifecycle()?;
-    let warnings =
-        rule_warnings::warn_unmatched_globs(app, &draft.check, args.scope.project.as_ref());
-    lifecycle
-        .rules()
-        .add_rule(scope.clone(), draft, &app.new_call())?;
-    let rules = lifecycle.rules().list_rules()?;
-    let added = rules.find_rule(&scope, &args.name).map(RuleView::from);
+    let added = rules::add_rule(lifecycle, &request, &app.new_call())?;
+    let scope = &request.scope;
     let text = format!(
         "Added rule {} ({scope})\n",
         ui::style_text(ui::BOLD, &args.name)
     );
-    let mut answer = CommandAnswer::new(added, text);
-    answer.messages.extend(warnings);
+    let mut answer = CommandAnswer::new(added.as_ref().map(RuleView::from), text);
+    if let Some(project) = &project {
+        let unmatched = rules::find_unmatched_globs(lifecycle, &request.check, project);
+        answer
+            .messages
+            .extend(unmatched.iter().map(|glob| UserMessage {
+                level: "warn",
+                text: format!("`{glob}` matches no file in {project} yet. Check the spelling."),
+            }));
+    }
+    let is_in_repository = current_repository::find_checkout_root().is_some();
+    if is_in_repository && *scope == RuleScope::Global && !args.scope.global {
+        answer.messages.push(UserMessage {
+            level: "warn",
+            text: "The rule applies to every plan of every repository.".to_owned(),
+        });
+        answer = answer
+            .with_hint("For one repository: planwright rule add NAME --project PROJECT, or a line in planwright.yaml")
+            .with_hint(format!("planwright rule remove {}", args.name));
+    }
     Ok(answer)
 }
 
 fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let book = match effective {
-        Some(handle) => lifecycle
-            .rules()
-            .effective_rules(app.resolve_plan(handle)?)?,
-        None => lifecycle.rules().list_rules()?,
-    };
-    let rules: Vec<&Rule> = if effective.is_some() {
-        book.effective_rules()
-    } else {
-        book.rules.iter().collect()
+    let rules = match effective {
+        Some(handle) => rules::list_effective_rules(lifecycle, app.resolve_plan(handle)?)?,
+        None => {
+            let mut stored = rules::list_rules(lifecycle)?;
+            stored.extend(read_repository_rules()?);
+            stored
+        }
     };
     let mut table = ui::TextTable::new(["RULE", "SCOPE", "AT", "", "KIND", "CHECK"]);
     for rule in &rules {
@@ -206,13 +216,27 @@ fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, Comma
             ),
         ]);
     }
-    let views: Vec<RuleView> = rules.iter().map(|rule| RuleView::from(*rule)).collect();
     let text = if rules.is_empty() {
         "No rules.\n".to_owned()
     } else {
         table.to_string()
     };
-    Ok(CommandAnswer::new(json!({ "rules": views }), text))
+    Ok(CommandAnswer::new(RuleListView::new(&rules), text))
+}
+
+/// The rules in the working tree of the current repository.
+fn read_repository_rules() -> Result<Vec<Rule>, CommandError> {
+    let Some(root) = current_repository::find_checkout_root() else {
+        return Ok(Vec::new());
+    };
+    let path = root.join(REPOSITORY_CONFIG_FILE);
+    let file = repository_config::read_file(&path)?.unwrap_or_default();
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let scope = RuleScope::Repository(name.into_owned());
+    let drafts = file.invariants.into_iter();
+    Ok(drafts
+        .map(|draft| Rule::from_file(scope.clone(), draft, REPOSITORY_CONFIG_FILE))
+        .collect())
 }
 
 fn remove_rule(
@@ -221,15 +245,11 @@ fn remove_rule(
     app: &App,
 ) -> Result<CommandAnswer, CommandError> {
     let scope = scope.resolve_scope(app)?;
-    app.lifecycle()?
-        .rules()
-        .remove_rule(scope.clone(), name.clone(), &app.new_call())?;
+    rules::remove_rule(app.lifecycle()?, &scope, name, &app.new_call())?;
     let text = format!(
         "Removed rule {} ({scope})\n",
         ui::style_text(ui::BOLD, name)
     );
-    Ok(CommandAnswer::new(
-        json!({ "name": name, "scope": scope }),
-        text,
-    ))
+    let name = name.clone();
+    Ok(CommandAnswer::new(RemovedRuleView { name, scope }, text))
 }

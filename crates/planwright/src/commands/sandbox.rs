@@ -1,18 +1,19 @@
 //! `planwright sandbox`: lists, cleans up and restores sandboxes on this host.
 
+use api::sandboxes::{self, CleanedSandboxes};
+use api::view::{RestoredSandboxesView, SandboxCleanupView, SandboxListView};
 use clap::Subcommand;
-use plan::PlanId;
+use lifecycle::CleanupReport;
 use plan::stage::PathSummary;
 use sandbox::ArchivedFiles;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::ui;
 use crate::wire::UserMessage;
-use api::view::SandboxView;
+use crate::{completion, ui};
 
 /// Manage sandboxes: the private copies agents work in
 #[derive(Debug, Subcommand)]
@@ -24,11 +25,13 @@ pub enum SandboxCommand {
     /// Work that did not land is kept under refs/planwright/rescue.
     Clean {
         /// Clean only this plan, which must be finished
+        #[arg(add = completion::plans())]
         id: Option<String>,
     },
     /// Restore a cleaned-up sandbox from the kept work and print its path
     Restore {
         /// Plan ID or handle, or @ for the plan you used last
+        #[arg(add = completion::plans())]
         id: String,
     },
 }
@@ -45,145 +48,80 @@ impl SandboxCommand {
 
 fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
+    let found = sandboxes::list_sandboxes(lifecycle)?;
     let mut table = ui::TextTable::new(["PLAN", "STANDING", "SANDBOX"]);
-    let mut views = Vec::new();
-    for plan in lifecycle.sandboxes().plans_with_sandboxes()? {
-        let row = match lifecycle.get_plan(plan) {
-            Ok(row) => row,
-            // The sandbox belongs to another store, or its plan was never committed.
-            Err(lifecycle::LifecycleError::Refused(_)) => {
-                table.add_row([
-                    (plan.to_string(), ui::BOLD),
-                    ("unknown".to_owned(), ui::WARN),
-                    (String::new(), anstyle::Style::new()),
-                ]);
-                views.push(json!({ "plan_id": plan, "standing": "unknown", "paths": [] }));
-                continue;
-            }
-            Err(error) => return Err(error.into()),
+    for one in &found.sandboxes {
+        let paths: Vec<String> = one
+            .paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let (handle, standing, style) = match one.standing {
+            Some(standing) => (
+                lifecycle.short_handle(one.plan_id)?,
+                standing.as_str(),
+                ui::standing_style(standing),
+            ),
+            None => (one.plan_id.to_string(), "unknown", ui::WARN),
         };
-        let standing = api::plans::find_standing(lifecycle, &row)?;
-        let paths: Vec<String> = lifecycle
-            .sandboxes()
-            .list_sandboxes(plan)
-            .map(|found| {
-                found
-                    .iter()
-                    .map(|one| one.path.display().to_string())
-                    .collect()
-            })
-            .unwrap_or_default();
         table.add_row([
-            (lifecycle.short_handle(plan)?, ui::BOLD),
-            (standing.as_str().to_owned(), ui::standing_style(standing)),
+            (handle, ui::BOLD),
+            (standing.to_owned(), style),
             (paths.join(" "), anstyle::Style::new()),
         ]);
-        views.push(json!({ "plan_id": plan, "standing": standing, "paths": paths }));
     }
-    let mut text = if views.is_empty() {
+    let mut text = if found.sandboxes.is_empty() {
         "No sandboxes.\n".to_owned()
     } else {
         table.to_string()
     };
-    let sandboxes = &lifecycle.local_host()?.sandboxes;
-    let archives = sandboxes
-        .rescue()
-        .list_archived_plans()
-        .map_err(lifecycle::LifecycleError::Sandbox)?;
-    let archives: Vec<_> = archives
-        .into_iter()
-        .filter_map(|plan| Some((plan, sandboxes.rescue().find_archive(plan)?)))
-        .collect();
-    for (plan, path) in &archives {
-        let path = ui::escape_controls(&path.display().to_string());
-        let handle = lifecycle.short_handle(*plan)?;
+    for archive in &found.archives {
+        let path = ui::escape_controls(&archive.path.display().to_string());
+        let handle = lifecycle.short_handle(archive.plan_id)?;
         text.push_str(&format!("Ignored files of {handle} are kept in {path}\n"));
     }
-    let archives: Vec<_> = archives
-        .iter()
-        .map(|(plan, path)| json!({ "plan_id": plan, "path": path }))
-        .collect();
-    Ok(CommandAnswer::new(
-        json!({ "sandboxes": views, "archives": archives }),
-        text,
-    ))
+    Ok(CommandAnswer::new(SandboxListView::from(&found), text))
+}
+
+/// What `sandbox clean` did to each plan's sandboxes.
+#[derive(Debug, Serialize)]
+struct SandboxCleanView {
+    cleaned: Vec<SandboxCleanupView>,
 }
 
 fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let plans: Vec<PlanId> = match id {
-        Some(id) => vec![app.resolve_plan(id)?],
-        None => lifecycle.sandboxes().plans_with_sandboxes()?,
+    let results = match id {
+        Some(id) => {
+            let plan_id = app.resolve_plan(id)?;
+            let report = sandboxes::clean_plan_sandboxes(lifecycle, plan_id)?;
+            vec![CleanedSandboxes {
+                plan_id,
+                result: Ok(report),
+            }]
+        }
+        None => sandboxes::clean_all_sandboxes(lifecycle)?,
     };
     let mut text = String::new();
-    let mut views = Vec::new();
+    let mut cleaned = Vec::new();
     let mut failed: Vec<String> = Vec::new();
-    for plan in plans {
-        let row = match lifecycle.get_plan(plan) {
-            Ok(row) => row,
-            Err(lifecycle::LifecycleError::Refused(_)) if id.is_none() => continue,
-            Err(error) => return Err(error.into()),
-        };
-        if !row.plan.stage().is_final() {
-            if id.is_some() {
-                return Err(CommandError::new(
-                    CommandExit::Conflict,
-                    format!(
-                        "The plan is not finished ({}); its sandbox is kept.",
-                        row.plan.stage()
-                    ),
-                )
-                .with_hint(format!("planwright cancel {plan}")));
+    for CleanedSandboxes { plan_id, result } in results {
+        let handle = lifecycle.short_handle(plan_id)?;
+        match result {
+            Ok(report) => {
+                text.push_str(&describe_cleanup(&handle, &report));
+                cleaned.push(SandboxCleanupView::new(plan_id, &report));
             }
-            continue;
-        }
-        let handle = lifecycle.short_handle(plan)?;
-        let cleanup = match lifecycle.sandboxes().clean_sandboxes(&row.plan) {
-            Ok(cleanup) => cleanup,
-            Err(error) if id.is_none() => {
+            Err(error) => {
                 let error = CommandError::from(error);
                 failed.push(format!("{handle} was not removed: {}", error.message));
-                continue;
             }
-            Err(error) => return Err(error.into()),
-        };
-        for kept in &cleanup.rescued {
-            text.push_str(&format!(
-                "{} {} kept as {}\n",
-                ui::style_text(ui::BOLD, &handle),
-                kept.resource,
-                kept.leftover.ref_name
-            ));
         }
-        for archived in &cleanup.archived {
-            text.push_str(&describe_archive(&handle, archived));
-        }
-        for place in &cleanup.preserved_dirs {
-            text.push_str(&format!(
-                "{} the agent's repository is not fully readable; its files are kept in {}\n",
-                ui::style_text(ui::BOLD, &handle),
-                place.display()
-            ));
-        }
-        if cleanup.is_removed {
-            text.push_str(&format!("{} removed\n", ui::style_text(ui::BOLD, &handle)));
-        }
-        let kept: Vec<_> = cleanup.rescued.iter().map(kept_view).collect();
-        let set_aside: Vec<String> = cleanup
-            .preserved_dirs
-            .iter()
-            .map(|place| place.display().to_string())
-            .collect();
-        let archived: Vec<_> = cleanup.archived.iter().map(archive_view).collect();
-        views.push(json!({
-            "plan_id": plan, "removed": cleanup.is_removed, "kept": kept, "archived": archived,
-            "set_aside": set_aside,
-        }));
     }
     if text.is_empty() && failed.is_empty() {
         text = "Nothing to clean up.\n".to_owned();
     }
-    let mut answer = CommandAnswer::new(json!({ "cleaned": views }), text);
+    let mut answer = CommandAnswer::new(SandboxCleanView { cleaned }, text);
     if !failed.is_empty() {
         answer.exit = CommandExit::Error;
     }
@@ -194,6 +132,30 @@ fn clean_sandboxes(id: Option<&str>, app: &App) -> Result<CommandAnswer, Command
             text,
         }));
     Ok(answer)
+}
+
+fn describe_cleanup(handle: &str, report: &CleanupReport) -> String {
+    let bold = ui::style_text(ui::BOLD, handle);
+    let mut text = String::new();
+    for kept in &report.rescued {
+        text.push_str(&format!(
+            "{bold} {} kept as {}\n",
+            kept.resource, kept.leftover.ref_name
+        ));
+    }
+    for archived in &report.archived {
+        text.push_str(&describe_archive(handle, archived));
+    }
+    for place in &report.preserved_dirs {
+        text.push_str(&format!(
+            "{bold} the agent's repository is not fully readable; its files are kept in {}\n",
+            place.display()
+        ));
+    }
+    if report.is_removed {
+        text.push_str(&format!("{bold} removed\n"));
+    }
+    text
 }
 
 fn describe_archive(handle: &str, archived: &ArchivedFiles) -> String {
@@ -213,45 +175,17 @@ fn describe_archive(handle: &str, archived: &ArchivedFiles) -> String {
     text
 }
 
-fn archive_view(archived: &ArchivedFiles) -> Value {
-    json!({
-        "path": archived.path,
-        "files": archived.files,
-        "bytes": archived.bytes,
-        "not_kept": PathSummary::from_paths(&archived.omitted),
-    })
-}
-
 fn restore_sandbox(id: &str, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(id)?;
-    let restored = app.lifecycle()?.sandboxes().restore_sandboxes(plan_id)?;
-    let agent_refs = app.lifecycle()?.sandboxes().list_agent_refs(plan_id)?;
-    if restored.is_empty() && agent_refs.is_empty() {
-        let archived = app
-            .lifecycle()?
-            .local_host()?
-            .sandboxes
-            .rescue()
-            .find_archive(plan_id);
-        let message = match archived {
-            Some(path) => format!(
-                "There is no work to restore. Ignored files of this plan are kept in {}",
-                path.display()
-            ),
-            None => "Nothing was kept for this plan.".to_owned(),
-        };
-        return Err(CommandError::new(CommandExit::NotFound, message));
-    }
+    let restored = sandboxes::restore_sandboxes(app.lifecycle()?, plan_id)?;
     let text: String = restored
+        .sandboxes
         .iter()
         .map(|sandbox| format!("{}\n", sandbox.path.display()))
         .collect();
-    let data: Vec<SandboxView> = restored.iter().map(SandboxView::from).collect();
-    let kept: Vec<_> = agent_refs.iter().map(kept_view).collect();
-    let mut answer = CommandAnswer::new(
-        json!({ "plan_id": plan_id, "sandboxes": data, "agent_refs": kept }),
-        text,
-    );
+    let view = RestoredSandboxesView::new(plan_id, &restored);
+    let mut answer = CommandAnswer::new(view, text);
+    let agent_refs = &restored.agent_refs;
     answer
         .messages
         .extend(agent_refs.iter().map(|kept| UserMessage {
@@ -265,8 +199,4 @@ fn restore_sandbox(id: &str, app: &App) -> Result<CommandAnswer, CommandError> {
         answer = answer.with_hint(format!("git log -p {}", kept.leftover.ref_name));
     }
     Ok(answer)
-}
-
-fn kept_view(kept: &lifecycle::RescuedWork) -> serde_json::Value {
-    json!({ "resource": kept.resource, "ref": kept.leftover.ref_name, "commit": kept.leftover.commit })
 }

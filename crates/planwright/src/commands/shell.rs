@@ -7,7 +7,7 @@ use sandbox::{ProcessPresence, SandboxOpening};
 use serde_json::json;
 
 use crate::cli::{App, CliFormat};
-use crate::commands::{CommandAnswer, answer_for_move, path};
+use crate::commands::{CommandAnswer, PlanArg, answer_for_move, path};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::settings;
@@ -18,8 +18,8 @@ use crate::ui;
 /// If files changed when the shell exits, the plan is sent back and your version becomes the new result.
 #[derive(Debug, clap::Args)]
 pub struct ShellArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
     /// Resource to enter, if the plan has several
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
@@ -34,7 +34,7 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
             "`shell` is interactive. Use `planwright path` in scripts.",
         ));
     }
-    let plan_id = app.resolve_plan(&args.id)?;
+    let plan_id = args.plan.resolve(app)?;
     let lifecycle = app.lifecycle()?;
     // Edits made now would be submitted as the holder's work.
     if let Some(holder) = lifecycle.get_plan(plan_id)?.plan.stage().holder() {
@@ -51,11 +51,14 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let requested = args.resource.as_deref();
     let entered = sandboxes
         .iter()
-        .find(|one| requested.is_none_or(|requested| one.sandbox.resource == requested))
-        .ok_or_else(|| {
+        .find(|one| requested.is_none_or(|requested| one.sandbox.resource == requested));
+    let Some(entered) = entered else {
+        let handle = lifecycle.short_handle(plan_id)?;
+        return Err(
             CommandError::new(CommandExit::NotFound, "The plan has no such sandbox.")
-                .with_hint(format!("planwright path {}", args.id))
-        })?;
+                .with_hint(format!("planwright path {handle}")),
+        );
+    };
     if entered.opened == SandboxOpening::InUse {
         let handle = lifecycle.short_handle(plan_id)?;
         return Err(in_use_error(&handle));

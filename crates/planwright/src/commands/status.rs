@@ -1,32 +1,31 @@
 //! `planwright status`: shows everything about one plan.
 
-use lifecycle::ClaimObstacle;
 use plan::ledger::{BudgetLedger, BudgetUnit, GlobalBudget};
 use plan::plan::PlanOrigin;
 use plan::stage::ApplyState;
 use plan::takeover::HolderLiveness;
-use plan::{Phase, PlanId, PlanStage};
-use store::{PlanFilter, PlanRow};
+use plan::{Phase, PlanStage};
 
 use crate::cli::App;
-use crate::commands::CommandAnswer;
 use crate::commands::event_narrator::format_timestamp;
-use crate::commands::undone_plans::{self, UndonePlans};
+use crate::commands::overview::describe_wait;
+use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::ui;
 use api::PlanStanding;
-use api::view::PlanView;
+use api::derived_plans::find_derived_plans;
+use api::view::{PlanView, WaitReason};
 
 /// Show a plan
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    /// Plan ID, a unique prefix or suffix of it, or @ for the plan you used last here
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
 }
 
 pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let row = lifecycle.get_plan(app.resolve_plan(&args.id)?)?;
+    let row = lifecycle.get_plan(args.plan.resolve_unannounced(app)?)?;
     let changesets = lifecycle.list_changesets(row.plan.id())?;
     let ledger = lifecycle.budgets().read_ledger(row.plan.id())?;
     let completions = lifecycle.read_completions(row.plan.id())?;
@@ -34,7 +33,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     let now = app.clock.now();
     let mut standing = api::plans::find_standing(lifecycle, &row)?;
     let live_standing = standing;
-    let undone_by = find_undoing_plan(app, &row)?;
+    let undone_by = find_derived_plans(lifecycle, &row)?.undone_by;
     if undone_by.is_some() {
         standing = PlanStanding::Undone;
     }
@@ -104,10 +103,10 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             format!("{} {validity} (epoch {})", lease.owner, lease.epoch),
         ));
     }
-    match lifecycle.find_claim_obstacle(plan)? {
-        Some(ClaimObstacle::Project(refusal)) => lines.push(("waits", refusal.to_string())),
-        Some(ClaimObstacle::Host(host)) => lines.push(("waits", format!("for host {host}"))),
-        None => {}
+    if let Some(obstacle) = lifecycle.find_claim_obstacle(plan)? {
+        let waits = describe_wait(&WaitReason::of_obstacle(Some(obstacle)));
+        let waits = waits.strip_prefix("waits ").unwrap_or(&waits);
+        lines.push(("waits", waits.to_owned()));
     }
     if let Some(retry_at) = plan
         .stage()
@@ -230,21 +229,6 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         answer = answer.with_hint(next);
     }
     Ok(answer)
-}
-
-/// Returns the plan that undid this one.
-fn find_undoing_plan(app: &App, row: &PlanRow) -> Result<Option<PlanId>, CommandError> {
-    let Some(resource) = row
-        .plan
-        .resources()
-        .first()
-        .filter(|_| undone_plans::is_landed(row))
-    else {
-        return Ok(None);
-    };
-    let projects = std::slice::from_ref(&resource.project);
-    let undone_plans = UndonePlans::from_newest_plans(app, &PlanFilter::default(), Some(projects))?;
-    Ok(undone_plans.undoing_plan(row.plan.id()))
 }
 
 /// Describes spent, reserved and forfeited budget, for this plan and all plans.

@@ -1,21 +1,22 @@
-//! `planwright log --transcript`: shows agents' transcripts and the output of rule checks.
+//! `planwright log --transcript`: shows what agents said and did, and the output of rule checks.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use actors::stream::{AgentStream, TranscriptEntry, parse_transcript_line};
-use plan::actor::{ActorKind, ActorOutputFormat};
+use lifecycle::Lifecycle;
 use plan::judgement::RuleOutcome;
-use plan::{Plan, PlanId};
+use plan::transcript::TranscriptEntry;
+use plan::{Epoch, PlanId};
 use sandbox::{CheckRecord, RecordedRun};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::TranscriptPosition;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::ui;
+use crate::ui::{self, TrailDetail, TrailRenderer};
 
 /// Lines shown per run. Longer transcripts keep the first and the last half.
 const MAX_TRANSCRIPT_LINES: usize = 20_000;
@@ -30,16 +31,22 @@ struct RunOutputLine {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptStyle {
-    /// Parsed messages and tool calls.
+    /// Messages and tool calls, from the store: any host shows them.
     Readable,
-    /// Lines as the agent wrote them.
+    /// Lines as the agent wrote them, from the files of this host.
     Raw,
 }
 
-/// Lines shown of a tool's result.
-const MAX_RESULT_LINES: usize = 8;
+/// How many entries to read at once.
+const PAGE_SIZE: usize = 500;
 
-/// Shows the runs and rule checks of a plan on this host.
+/// The entries of one run.
+struct StoredRun {
+    epoch: Epoch,
+    entries: Vec<TranscriptEntry>,
+}
+
+/// Shows the runs of a plan, and its rule checks on this host.
 pub fn show_transcript(
     app: &App,
     plan_id: PlanId,
@@ -47,39 +54,22 @@ pub fn show_transcript(
 ) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(plan_id)?;
-    let sandboxes = &lifecycle.local_host()?.sandboxes;
-    let runs = sandboxes
-        .runs()
+    let run_files = lifecycle.local_host()?.sandboxes.runs();
+    let runs = run_files
         .list_runs(plan_id)
         .map_err(lifecycle::LifecycleError::Sandbox)?;
-    let checks = sandboxes
-        .runs()
+    let (mut text, views) = match style {
+        TranscriptStyle::Readable => show_stored_runs(lifecycle, plan_id, &runs)?,
+        TranscriptStyle::Raw => show_raw_runs(&runs)?,
+    };
+    let checks = run_files
         .list_check_runs(plan_id)
         .map_err(lifecycle::LifecycleError::Sandbox)?;
-    let mut text = String::new();
-    let mut views: Vec<Value> = Vec::new();
-    for run in &runs {
-        let lines = read_lines(&run.transcript_path())?;
-        text.push_str(&run_heading(run));
-        let format = match style {
-            TranscriptStyle::Readable => output_format(run, &row.plan),
-            TranscriptStyle::Raw => ActorOutputFormat::Text,
-        };
-        text.push_str(&render_lines(&lines, format));
-        text.push_str(&final_answer(&lines, format));
-        views.push(json!({ "epoch": run.epoch, "run": run.record, "lines": lines }));
-    }
-    if runs.is_empty() {
-        text.push_str("No agent has worked on this plan on this host.\n");
-    }
     let mut check_views: Vec<Value> = Vec::new();
     for check in &checks {
         let lines = read_lines(&check.transcript)?;
         text.push_str(&check_heading(&check.record));
-        let rendered = lines
-            .iter()
-            .map(|line| render_line(line, ActorOutputFormat::Text));
-        text.extend(rendered);
+        text.extend(lines.iter().map(render_line));
         check_views.push(json!({ "check": check.record, "lines": lines }));
     }
     Ok(CommandAnswer::new(
@@ -88,135 +78,100 @@ pub fn show_transcript(
     ))
 }
 
-fn output_format(run: &RecordedRun, plan: &Plan) -> ActorOutputFormat {
-    let actor = match &run.record {
-        Some(record) => Some(&record.actor),
-        None => plan.actor_for_phase(plan.phase()),
-    };
-    let definition = actor.and_then(|actor| plan.actor_definition(actor));
-    match definition.map(|definition| &definition.kind) {
-        Some(ActorKind::Command(line)) => line.output,
-        Some(ActorKind::Human { .. }) | None => ActorOutputFormat::Text,
+fn show_stored_runs(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    runs: &[RecordedRun],
+) -> Result<(String, Vec<Value>), CommandError> {
+    let mut stored_runs = read_stored_runs(lifecycle, plan_id)?;
+    for run in runs {
+        if let Err(at) = stored_runs.binary_search_by_key(&run.epoch, |stored| stored.epoch) {
+            let (epoch, entries) = (run.epoch, Vec::new());
+            stored_runs.insert(at, StoredRun { epoch, entries });
+        }
     }
+    let (mut text, mut views) = (String::new(), Vec::new());
+    if stored_runs.is_empty() {
+        text.push_str("No agent has worked on this plan.\n");
+    }
+    for stored in &stored_runs {
+        let run = runs.iter().find(|run| run.epoch == stored.epoch);
+        text.push_str(&run_heading(run));
+        let mut renderer = TrailRenderer::new(TrailDetail::Full, ui::terminal_width());
+        for entry in &stored.entries {
+            text.push_str(&renderer.render_entry(entry));
+        }
+        text.push_str(&renderer.finish());
+        let is_only_in_file = run.is_some_and(|run| run.transcript_path().exists());
+        if stored.entries.is_empty() && is_only_in_file {
+            let note = "Nothing of it is stored. See what it wrote with --raw.";
+            text.push_str(&format!("{}\n", ui::style_text(ui::DIM, note)));
+        }
+        let record = run.and_then(|run| run.record.as_ref());
+        views.push(json!({ "epoch": stored.epoch, "run": record, "entries": stored.entries }));
+    }
+    Ok((text, views))
 }
 
-/// Returns an agent's final answer if no message in the transcript contains one.
-fn final_answer(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
-    let agent_lines = || lines.iter().filter(|line| line.stream == "stdout");
-    let has_message = agent_lines().any(|line| {
-        let entries = parse_transcript_line(format, &line.text);
-        let is_message = |one: &TranscriptEntry| {
-            matches!(
-                one,
-                TranscriptEntry::Message(_) | TranscriptEntry::MessageDelta(_)
-            )
+fn read_stored_runs(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+) -> Result<Vec<StoredRun>, CommandError> {
+    let mut runs: Vec<StoredRun> = Vec::new();
+    let mut after: Option<TranscriptPosition> = None;
+    loop {
+        let page = lifecycle
+            .store()
+            .read_transcript(plan_id, after, PAGE_SIZE)?;
+        let Some(last) = page.last() else {
+            return Ok(runs);
         };
-        entries.is_none_or(|entries| entries.iter().any(is_message))
-    });
-    if has_message || format == ActorOutputFormat::Text {
-        return String::new();
-    }
-    let mut stream = AgentStream::new(format, None);
-    for line in agent_lines() {
-        stream.read_line(&line.text);
-    }
-    let answer = stream.finish().answer;
-    answer.map_or_else(String::new, |answer| {
-        format!("{}\n", ui::escape_controls(&answer))
-    })
-}
-
-/// Renders lines, joining messages that were streamed in pieces.
-fn render_lines(lines: &[RunOutputLine], format: ActorOutputFormat) -> String {
-    let mut text = String::new();
-    for line in lines {
-        let entries = parse_agent_line(line, format);
-        match entries.as_deref() {
-            Some([]) => {}
-            Some([TranscriptEntry::MessageDelta(words)]) => {
-                text.push_str(&ui::escape_controls(words))
-            }
-            Some(_) | None => {
-                end_partial_line(&mut text);
-                text.push_str(&render_line(line, format));
+        after = Some(last.position);
+        for stored in page {
+            let epoch = stored.position.epoch;
+            match runs.last_mut().filter(|run| run.epoch == epoch) {
+                Some(run) => run.entries.push(stored.entry),
+                None => runs.push(StoredRun {
+                    epoch,
+                    entries: vec![stored.entry],
+                }),
             }
         }
     }
-    end_partial_line(&mut text);
-    text
 }
 
-fn end_partial_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
+fn show_raw_runs(runs: &[RecordedRun]) -> Result<(String, Vec<Value>), CommandError> {
+    let (mut text, mut views) = (String::new(), Vec::new());
+    if runs.is_empty() {
+        text.push_str("No agent has worked on this plan on this host.\n");
     }
+    for run in runs {
+        let lines = read_lines(&run.transcript_path())?;
+        text.push_str(&run_heading(Some(run)));
+        text.extend(lines.iter().map(render_line));
+        views.push(json!({ "epoch": run.epoch, "run": run.record, "lines": lines }));
+    }
+    Ok((text, views))
 }
 
-/// Parses a line of the agent's standard output; `None` if it is not in this format.
-fn parse_agent_line(
-    line: &RunOutputLine,
-    format: ActorOutputFormat,
-) -> Option<Vec<TranscriptEntry>> {
-    let is_from_agent = line.stream == "stdout";
-    is_from_agent
-        .then(|| parse_transcript_line(format, &line.text))
-        .flatten()
-}
-
-fn render_line(line: &RunOutputLine, format: ActorOutputFormat) -> String {
-    let is_from_agent = line.stream == "stdout";
-    let Some(entries) = parse_agent_line(line, format) else {
-        let style = if is_from_agent {
-            anstyle::Style::new()
-        } else {
-            ui::DIM
-        };
-        return format!(
-            "{}\n",
-            ui::style_text(style, ui::escape_controls(&line.text))
-        );
+/// A line as a program wrote it.
+fn render_line(line: &RunOutputLine) -> String {
+    let style = match line.stream.as_str() {
+        "stdout" => anstyle::Style::new(),
+        _ => ui::DIM,
     };
-    entries.iter().map(render_entry).collect()
+    let text = ui::escape_controls(&line.text);
+    format!("{}\n", ui::style_text(style, text))
 }
 
-fn render_entry(entry: &TranscriptEntry) -> String {
-    let words = ui::escape_controls(entry.text().trim_end());
-    match entry {
-        TranscriptEntry::Message(_) | TranscriptEntry::MessageDelta(_) => format!("{words}\n"),
-        TranscriptEntry::Thinking(_) => format!("{}\n", ui::style_text(ui::DIM, words)),
-        TranscriptEntry::ToolUse(_) => {
-            format!("{}\n", ui::style_text(ui::CODE, format!("→ {words}")))
-        }
-        TranscriptEntry::ToolResult(_) => render_tool_result(&words),
-        TranscriptEntry::Error(_) => format!("{}\n", ui::style_text(ui::BAD, words)),
-    }
-}
-
-fn render_tool_result(words: &str) -> String {
-    let mut text: String = words
-        .lines()
-        .take(MAX_RESULT_LINES)
-        .map(|line| {
-            format!(
-                "{}\n",
-                ui::style_text(ui::DIM, format!("  {}", ui::truncate_line(line, 160)))
-            )
-        })
-        .collect();
-    let more = words.lines().count().saturating_sub(MAX_RESULT_LINES);
-    if more > 0 {
-        let left_out = format!("  … {} more", ui::pluralize(more as u64, "line"));
-        text.push_str(&format!("{}\n", ui::style_text(ui::DIM, left_out)));
-    }
-    text
-}
-
-fn run_heading(run: &RecordedRun) -> String {
-    let Some(record) = &run.record else {
-        return format!(
-            "{}\n",
-            ui::style_text(ui::BOLD, "== run in progress, or killed ==")
-        );
+/// A run without a record goes on, was killed, or was on another host.
+pub(super) fn run_heading(run: Option<&RecordedRun>) -> String {
+    let Some(record) = run.and_then(|run| run.record.as_ref()) else {
+        let words = match run {
+            Some(_) => "== run in progress, or killed ==",
+            None => "== run on another host ==",
+        };
+        return format!("{}\n", ui::style_text(ui::BOLD, words));
     };
     let parts = ui::describe_run(record);
     format!("{}\n", ui::style_text(ui::BOLD, format!("== {parts} ==")))
@@ -226,6 +181,7 @@ fn check_heading(check: &CheckRecord) -> String {
     let outcome = match &check.outcome {
         RuleOutcome::Held => "held",
         RuleOutcome::Failed(_) => "failed",
+        RuleOutcome::Broken(_) => "could not run",
         RuleOutcome::Open(_) => "is unanswered",
     };
     let words = format!("== rule {} {outcome} ==", check.rule);
@@ -258,32 +214,4 @@ fn read_lines(path: &Path) -> Result<Vec<RunOutputLine>, CommandError> {
         lines.extend(tail);
     }
     Ok(lines)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn streamed_messages_are_joined() {
-        let lines: Vec<RunOutputLine> = [
-            r#"{"type":"init","session_id":"s"}"#,
-            r#"{"type":"message","role":"assistant","content":"Now","delta":true}"#,
-            r#"{"type":"message","role":"assistant","content":" ","delta":true}"#,
-            r#"{"type":"message","role":"assistant","content":"I look.","delta":true}"#,
-            r#"{"type":"tool_use","tool_name":"read_file","parameters":{"path":"a.txt"}}"#,
-            r#"{"type":"message","role":"assistant","content":"Done.\n","delta":true}"#,
-            r#"{"type":"result","status":"success"}"#,
-        ]
-        .map(|text| RunOutputLine {
-            ms: 0,
-            stream: "stdout".to_owned(),
-            text: text.to_owned(),
-        })
-        .into();
-        let text =
-            anstream::adapter::strip_str(&render_lines(&lines, ActorOutputFormat::GeminiJson))
-                .to_string();
-        assert_eq!(text, "Now I look.\n→ read_file: a.txt\nDone.\n");
-    }
 }

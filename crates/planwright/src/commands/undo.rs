@@ -5,7 +5,7 @@ use plan::PlanStage;
 use plan::stage::ApplyState;
 
 use crate::cli::App;
-use crate::commands::{CommandAnswer, ConditionArgs, apply};
+use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, apply};
 use crate::error::CommandError;
 
 /// Undo a landed plan
@@ -13,8 +13,8 @@ use crate::error::CommandError;
 /// Creates a plan with the inverse change, merges it with what landed since, and lands it.
 #[derive(Debug, clap::Args)]
 pub struct UndoArgs {
-    /// Plan ID or handle of the landed plan, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
     /// Undo without asking for confirmation
     #[arg(long, short)]
     yes: bool,
@@ -23,7 +23,7 @@ pub struct UndoArgs {
 }
 
 pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let plan_id = app.resolve_plan(&args.id)?;
+    let plan_id = args.plan.resolve(app)?;
     let lifecycle = app.lifecycle()?;
     let call = args.conditions.apply_to(app.new_call());
     let row = lifecycle.get_plan(plan_id)?;
@@ -31,7 +31,7 @@ pub fn run(args: &UndoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if !args.yes && landed {
         apply::confirm_landing(app, &row, &apply::LandingPrompt::Undo)?;
     }
-    let undone = lifecycle.landing().undo_plan(plan_id, &call)?;
+    let undone = api::plans::undo_plan(lifecycle, plan_id, &call)?;
     if let Some(done) = undone.earlier_outcome {
         return apply::describe_landing(
             app,

@@ -1,26 +1,26 @@
 //! `planwright use`: creates a plan from an action.
 
-use lifecycle::{OperationOutcome, UseRequest};
-use plan::{PlanActors, Profile, QualifiedName};
-use sandbox::ResourceLocation;
+use api::actions::FoundAction;
+use api::plans::{self, CreatePlanRequest};
+use lifecycle::OperationOutcome;
+use plan::{Profile, QualifiedName};
 
-use crate::actions::FoundAction;
 use crate::cli::App;
-use crate::commands::{
-    CommandAnswer, answer_or_receipt, conditions, is_workable, view_with_receipt,
-};
+use crate::commands::{CommandAnswer, answer_or_receipt, conditions};
 use crate::error::CommandError;
 use crate::limits::LimitArgs;
-use crate::repository_config::{self, RepositoryAction, RepositoryConfig};
+use crate::plan_notices::describe_notices;
 use crate::wire::UserMessage;
-use crate::{actions, actor_set, current_repository, host, rule_warnings, ui};
+use crate::{completion, current_repository, host, repository_config, ui};
 
 /// Create a plan from an action
 #[derive(Debug, clap::Args)]
 pub struct UseArgs {
     /// Action name
+    #[arg(add = completion::actions())]
     action: QualifiedName,
     /// Projects to work on
+    #[arg(add = completion::projects())]
     projects: Vec<QualifiedName>,
     /// Include uncommitted changes in the sandbox
     #[arg(long)]
@@ -29,7 +29,7 @@ pub struct UseArgs {
     #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = parse_argument)]
     arguments: Vec<(String, String)>,
     /// Automation profile: manual, supervised, review or auto
-    #[arg(long)]
+    #[arg(long, add = completion::profiles())]
     profile: Option<Profile>,
     /// Goal, instead of the action's description
     #[arg(long)]
@@ -47,149 +47,60 @@ pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         // the repository may register the repository as a project.
         host::register_host(&app.settings.home)?;
     }
-    let resolved = resolve_use(args, app)?;
-    let config = resolved.config;
-    let defaults = config.resolve_defaults(&app.settings);
-    let fallback_actors = defaults.actor.map(PlanActors::for_both_phases);
-    let actors = resolved.action.definition().actors.clone();
-    let definitions = match actors.or_else(|| fallback_actors.clone()) {
-        Some(actors) => actor_set::find_definitions(app, &actors, &config)?,
-        None => Vec::new(),
-    };
-    let action = match &resolved.action {
-        FoundAction::Stored(action) => action.name().clone(),
-        FoundAction::InRepository(action) => actions::freeze_action(app, action)?,
-    };
-    let request = UseRequest {
-        definitions,
-        limits: args.limits.overrides().or(defaults.limits).with_defaults(),
-        policy: config.policy,
-        action: Some(action),
+    let lifecycle = app.lifecycle()?;
+    let mut request = CreatePlanRequest {
         goal: args.goal.clone(),
+        action: Some(args.action.clone()),
         arguments: args.arguments.clone(),
-        fallback_actors,
+        projects: args.projects.clone(),
         profile: args.profile,
-        fallback_profile: defaults.profile,
-        projects: resolved.projects.clone(),
+        limits: args.limits.overrides(),
         with_uncommitted_changes: args.with_changes,
-        ..UseRequest::default()
+        ..CreatePlanRequest::default()
     };
+    if args.projects.is_empty() {
+        request
+            .projects
+            .extend(find_own_project(app, &args.action)?);
+    }
+    let config = repository_config::read_plan_config(&app.settings, lifecycle, &request.projects)?;
     let mut call = app.new_call();
     if let Some(key) = &args.idempotency_key {
         call = call.with_key(key);
     }
-    let lifecycle = app.lifecycle()?;
-    let done = lifecycle.use_action(request, &call)?;
+    let created = plans::create_plan(lifecycle, &request, &config, &call)?;
+    let done = &created.outcome;
     app.remember_plan(done.plan.id());
-    let described = answer_or_receipt(&done, describe_new_plan(app, &done));
-    let unknown = warn_undefined_actor(&done.plan);
-    described.map(|answer| {
-        let start = StartingPoint::from_flag(args.with_changes);
-        let uncommitted = warn_uncommitted(app, &resolved.projects, start);
-        CommandAnswer {
-            messages: uncommitted
-                .into_iter()
-                .chain(unknown)
-                .chain(warn_passed_over_action(&resolved.action, &config.actions))
-                .chain(warn_paused_projects(app, &resolved.projects))
-                .chain(answer.messages)
-                .collect(),
-            ..answer
+    let mut answer = answer_or_receipt(done, describe_new_plan(app, done))?;
+    let notices = plans::find_notices(lifecycle, &request, &config, &created);
+    answer.messages = describe_notices(&notices)
+        .into_iter()
+        .chain(answer.messages)
+        .collect();
+    Ok(answer)
+}
+
+/// Without projects, a stored action works on none, and one of the current repository on that repository. Returns
+/// that repository's project, which is registered if it is new.
+fn find_own_project(
+    app: &App,
+    action: &QualifiedName,
+) -> Result<Option<QualifiedName>, CommandError> {
+    let stored = api::actions::find_stored_action(app.lifecycle()?, action)?;
+    if stored.as_ref().is_some_and(api::actions::is_available) {
+        return Ok(None);
+    }
+    let defined = current_repository::list_actions()?;
+    match api::actions::find_action(app.lifecycle()?, action, &defined)? {
+        FoundAction::Stored(_) => Ok(None),
+        FoundAction::InRepository(_) => {
+            let place = current_repository::inspect_repository()?;
+            match current_repository::find_project(app, &place)? {
+                Some(project) => Ok(Some(project)),
+                None => current_repository::register_project(app, &place).map(Some),
+            }
         }
-    })
-}
-
-/// The action to use, the projects to use it on, and their repositories' configuration.
-struct ResolvedUse {
-    action: FoundAction,
-    projects: Vec<QualifiedName>,
-    config: RepositoryConfig,
-}
-
-/// Finds the action. A stored action works only on the named projects; one of the current repository works
-/// on that repository unless projects are named.
-fn resolve_use(args: &UseArgs, app: &App) -> Result<ResolvedUse, CommandError> {
-    let config = repository_config::read_for_projects(app, &args.projects)?;
-    if !args.projects.is_empty() {
-        return Ok(ResolvedUse {
-            action: actions::find_action(app, &args.action, &config.actions)?,
-            projects: args.projects.clone(),
-            config,
-        });
     }
-    let stored = actions::find_stored_action(app, &args.action)?;
-    if let Some(action) = stored.filter(actions::is_available) {
-        return Ok(ResolvedUse {
-            action: FoundAction::Stored(Box::new(action)),
-            projects: Vec::new(),
-            config,
-        });
-    }
-    let action = actions::find_action(app, &args.action, &actions::repository_actions_here()?)?;
-    let FoundAction::InRepository(_) = &action else {
-        return Ok(ResolvedUse {
-            action,
-            projects: Vec::new(),
-            config,
-        });
-    };
-    let place = current_repository::inspect_repository()?;
-    let project = match current_repository::find_project(app, &place)? {
-        Some(project) => project,
-        None => current_repository::register_project(app, &place)?,
-    };
-    let projects = vec![project];
-    Ok(ResolvedUse {
-        action,
-        config: repository_config::read_for_projects(app, &projects)?,
-        projects,
-    })
-}
-
-/// Warns if a repository defines a different action of the same name.
-fn warn_passed_over_action(action: &FoundAction, defined: &[RepositoryAction]) -> Vec<UserMessage> {
-    let FoundAction::Stored(stored) = action else {
-        return Vec::new();
-    };
-    let other = defined
-        .iter()
-        .find(|one| one.definition.name == *stored.name() && one.definition != stored.definition);
-    let Some(other) = other else {
-        return Vec::new();
-    };
-    let notice = UserMessage {
-        level: "info",
-        text: format!(
-            "Used action `{}` from your store, not the one in {}.",
-            stored.name(),
-            other.file.display()
-        ),
-    };
-    let hint = UserMessage {
-        level: "hint",
-        text: format!(
-            "To use the repository's action from now on: planwright action archive {}",
-            stored.name()
-        ),
-    };
-    vec![notice, hint]
-}
-
-/// Warns if an agent of the plan has no definition here.
-fn warn_undefined_actor(plan: &plan::Plan) -> Option<UserMessage> {
-    let unknown = plan
-        .actors()
-        .actor_names()
-        .find(|actor| plan.actor_definition(actor).is_none())?;
-    let does_work = [&plan.actors().strategy, &plan.actors().execution].contains(&unknown);
-    let consequence = match does_work {
-        true => "the plan waits until another program claims its work",
-        false => "a person must answer its ask rules",
-    };
-    Some(UserMessage {
-        level: "info",
-        text: format!("Agent `{unknown}` is not defined here; {consequence}."),
-    })
 }
 
 fn describe_new_plan(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
@@ -200,135 +111,21 @@ fn describe_new_plan(app: &App, done: &OperationOutcome) -> Result<CommandAnswer
         ui::truncate_line(done.plan.goal().as_str(), 70),
         ui::style_text(ui::DIM, done.plan.id()),
     );
-    let mut answer = CommandAnswer::new(view_with_receipt(app, done)?, text);
+    let mut answer = CommandAnswer::new(plans::view_change(app.lifecycle()?, done)?, text);
     if done.repeated {
         answer.messages.push(UserMessage {
             level: "info",
             text: "The plan already exists; no second one was created.".to_owned(),
         });
     }
-    let next = match is_workable(&done.plan) {
-        true => "run",
-        false => "status",
-    };
-    Ok(answer.with_hint(format!("planwright {next} {handle}")))
-}
-
-fn warn_paused_projects(app: &App, projects: &[QualifiedName]) -> Vec<UserMessage> {
-    let Ok(lifecycle) = app.lifecycle() else {
-        return Vec::new();
-    };
-    let mut messages = Vec::new();
-    for name in projects {
-        let project = lifecycle.projects().get_project(name);
-        if project.is_ok_and(|project| project.paused.is_some()) {
-            messages.push(UserMessage {
-                level: "warn",
-                text: format!("Project {name} is paused: nothing will start until it is resumed."),
-            });
-            messages.push(UserMessage {
-                level: "hint",
-                text: format!("planwright project resume {name}"),
-            });
-        }
+    let row = app.lifecycle()?.get_plan(done.plan.id())?;
+    if let Some(next) = app.next_commands(&row)?.into_iter().next() {
+        answer = answer.with_hint(next);
     }
-    messages
+    Ok(answer)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartingPoint {
-    /// The target branch.
-    Committed,
-    /// The target branch plus uncommitted changes.
-    WithChanges,
-}
-
-impl StartingPoint {
-    pub fn from_flag(with_changes: bool) -> Self {
-        if with_changes {
-            Self::WithChanges
-        } else {
-            Self::Committed
-        }
-    }
-}
-
-/// Warns about uncommitted files the agent will not see, uncommitted rules that apply, and an unconfined
-/// setup command.
-pub fn warn_uncommitted(
-    app: &App,
-    projects: &[QualifiedName],
-    start: StartingPoint,
-) -> Vec<UserMessage> {
-    let Ok(lifecycle) = app.lifecycle() else {
-        return Vec::new();
-    };
-    let locations = lifecycle
-        .sandboxes()
-        .locate_project_resources(projects)
-        .unwrap_or_default();
-    let mut messages = Vec::new();
-    for location in &locations {
-        let unconfined = lifecycle
-            .local_host()
-            .is_ok_and(|host| host.sandboxes.runs_set_up_unconfined(location));
-        if unconfined {
-            messages.push(UserMessage {
-                level: "info",
-                text: format!(
-                    "{}: the setup command runs unconfined, with your permissions, because of your setting \
-                     sandbox.unconfined.",
-                    location.name
-                ),
-            });
-        }
-        let branch = rule_warnings::branch_with_other_rules(app, location);
-        messages.extend(branch.as_ref().map(|branch| UserMessage {
-            level: "info",
-            text: format!(
-                "{}: the rules in planwright.yaml differ from those on {branch}; this plan must meet both.",
-                location.name
-            ),
-        }));
-        // A plan on a directory starts from the files as they are.
-        let sees_all = start == StartingPoint::WithChanges
-            || matches!(location.location, ResourceLocation::Dir { .. });
-        if sees_all {
-            continue;
-        }
-        let mut uncommitted = lifecycle
-            .local_host()
-            .ok()
-            .and_then(|host| host.sandboxes.open_repository(location).ok())
-            .and_then(|repository| repository.list_uncommitted_paths().ok())
-            .unwrap_or_default();
-        let count = uncommitted.len();
-        uncommitted.retain(|path| path.as_bytes() != b"planwright.yaml");
-        // If `branch` is set, the message above already covers planwright.yaml.
-        if uncommitted.len() < count && branch.is_none() {
-            messages.push(UserMessage {
-                level: "info",
-                text: format!(
-                    "{}: planwright.yaml has uncommitted changes; the current version is used.",
-                    location.name
-                ),
-            });
-        }
-        if !uncommitted.is_empty() {
-            messages.push(UserMessage {
-                level: "info",
-                text: format!(
-                    "{}: {} not visible to the agent; pass --with-changes to include them.",
-                    location.name,
-                    ui::pluralize(uncommitted.len() as u64, "uncommitted file")
-                ),
-            });
-        }
-    }
-    messages
-}
-
-fn parse_argument(text: &str) -> Result<(String, String), String> {
+pub fn parse_argument(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("write it as NAME=VALUE".to_owned()),

@@ -9,7 +9,8 @@ use serde_json::json;
 use store::PlanRow;
 
 use crate::cli::App;
-use crate::commands::{CommandAnswer, list};
+use crate::commands::{CommandAnswer, PlanArg, list};
+use crate::completion;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
@@ -17,8 +18,8 @@ use crate::ui;
 /// Wait until plans need you, land or end
 #[derive(Debug, clap::Args)]
 pub struct WaitArgs {
-    /// Plan IDs or handles
-    #[arg(required = true, value_name = "ID")]
+    /// Plan IDs or handles [default: the plan last used here]
+    #[arg(value_name = "PLAN", add = completion::plans())]
     ids: Vec<String>,
     /// Condition to wait for
     #[arg(long, value_enum, default_value_t = WaitCondition::NeedsMe)]
@@ -38,16 +39,20 @@ enum WaitCondition {
     Final,
 }
 
-/// Upper bound for one wait for a commit.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// When to read the plans again without a commit: a notification can be lost.
+const READ_INTERVAL: Duration = Duration::from_secs(2);
 
 pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let plans: Vec<PlanId> = args
-        .ids
-        .iter()
-        .map(|id| app.resolve_plan(id))
-        .collect::<Result<_, _>>()?;
+    let plans: Vec<PlanId> = match args.ids.is_empty() {
+        true => vec![PlanArg::default().resolve(app)?],
+        false => {
+            let ids = args.ids.iter();
+            ids.map(|id| app.resolve_plan(id))
+                .collect::<Result<_, _>>()?
+        }
+    };
+    let mut commits = lifecycle.watch_commits()?;
     let started = Instant::now();
     let timeout = args.timeout.map(Span::as_duration);
     loop {
@@ -61,10 +66,10 @@ pub fn run(args: &WaitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         if timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
             return describe_plans(app, &rows, CommandExit::TimedOut);
         }
-        let left = timeout.map_or(POLL_INTERVAL, |timeout| {
+        let left = timeout.map_or(READ_INTERVAL, |timeout| {
             timeout.saturating_sub(started.elapsed())
         });
-        lifecycle.store().wait_for_commit(left.min(POLL_INTERVAL))?;
+        commits.wait_for_commit(left.min(READ_INTERVAL))?;
     }
 }
 
@@ -80,9 +85,15 @@ impl WaitCondition {
     fn exit_for(self, rows: &[PlanRow]) -> CommandExit {
         let landed =
             |row: &PlanRow| matches!(row.plan.stage(), PlanStage::Apply(ApplyState::Applied(_)));
-        match self {
-            Self::Landed if !rows.iter().all(landed) => CommandExit::NotLanded,
-            Self::NeedsMe | Self::Landed | Self::Final => CommandExit::Ok,
+        let failed =
+            |row: &PlanRow| row.plan.stage().failure().is_some() || row.plan.stage().is_final();
+        let is_good = |row: &PlanRow| match self {
+            Self::NeedsMe => landed(row) || !failed(row),
+            Self::Landed | Self::Final => landed(row),
+        };
+        match rows.iter().all(is_good) {
+            true => CommandExit::Ok,
+            false => CommandExit::NotLanded,
         }
     }
 }
@@ -104,16 +115,17 @@ fn describe_plans(
     let mut text = String::new();
     let mut summaries = Vec::new();
     for row in rows {
-        let summary = list::summarize_plan(app, row)?;
+        let listed = list::describe_listed_plan(app, row)?;
+        let summary = &listed.summary;
         text.push_str(&format!(
             "{}  {}  {}\n",
             ui::style_text(ui::BOLD, &summary.handle),
             ui::style_standing(summary.standing),
             ui::truncate_line(&summary.goal, 60)
         ));
-        summaries.push(summary);
+        summaries.push(listed);
     }
-    let next = summaries.iter().find_map(|summary| summary.next.clone());
+    let next = summaries.iter().find_map(|listed| listed.next.clone());
     let mut answer = CommandAnswer::new(json!({ "plans": summaries }), text);
     answer.exit = exit;
     Ok(match next {

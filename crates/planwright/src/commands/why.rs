@@ -1,129 +1,162 @@
 //! `planwright why`: explains why a plan is not moving.
 
-use lifecycle::ClaimObstacle;
-use plan::judgement::{PendingVerdictReason, RuleCounts};
-use plan::stage::{ApplyState, WorkState};
-use plan::takeover::HolderLiveness;
-use plan::{Phase, PlanStage, Refusal};
+use api::view::{
+    DiagnosisReason, HolderStatus, PlanDiagnosisView, RuleFindingOutcome, RuleFindingView,
+    WaitReason,
+};
+use plan::Timestamp;
+use plan::judgement::RuleCounts;
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::CommandAnswer;
 use crate::commands::event_narrator::format_timestamp;
-use crate::error::{CommandError, daily_commands};
+use crate::commands::overview::describe_wait;
+use crate::commands::{CommandAnswer, PlanArg};
+use crate::error::CommandError;
 use crate::ui;
 
 /// Explain why a plan is not moving and what to do about it
 #[derive(Debug, clap::Args)]
 pub struct WhyArgs {
-    /// Plan ID or handle, or @ for the plan you used last
-    id: String,
+    #[command(flatten)]
+    plan: PlanArg,
 }
 
 pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let lifecycle = app.lifecycle()?;
-    let why = lifecycle.diagnose_plan(app.resolve_plan(&args.id)?)?;
-    let plan = &why.row.plan;
-    let handle = lifecycle.short_handle(plan.id())?;
-    let mut reasons = vec![state_reason(&why, app.clock.now())];
-    if let Some(gate) = &why.gate {
-        for failed in &gate.failed_rules {
-            let outcome = match failed.waits {
-                Some(_) => "is pending",
-                None => "failed",
-            };
-            reasons.push(format!(
-                "Blocked at the {} gate: rule {} {outcome}: {}\n    {}",
-                gate.gate,
-                failed.rule,
-                ui::escape_controls(&failed.evidence),
-                ui::escape_controls(&failed.check)
-            ));
-        }
-        for advice in &gate.failed_advisories {
-            reasons.push(format!(
-                "Warning: advisory rule {} failed: {}\n    {}",
-                advice.rule,
-                ui::escape_controls(&advice.evidence),
-                ui::escape_controls(&advice.check)
-            ));
-        }
-        if gate.failed_rules.is_empty() {
-            reasons.push(format!(
-                "The {} gate is open: {}",
-                gate.gate,
-                describe_counts(&gate.counts)
-            ));
-        }
-    }
-    let blocking = why.gate.iter().flat_map(|gate| &gate.failed_rules);
-    let mut commands: Vec<String> = blocking
-        .filter_map(|failed| match (failed.waits, failed.waivable) {
-            (Some(PendingVerdictReason::Person), _) => Some(format!(
-                "planwright approve {handle} --rule {}",
-                failed.rule.name
-            )),
-            (Some(PendingVerdictReason::Check) | None, true) => Some(format!(
-                "planwright waive {handle} {} --reason \"TEXT\"",
-                failed.rule.name
-            )),
-            (Some(PendingVerdictReason::Check) | None, false) => None,
-        })
+    let plan_id = args.plan.resolve(app)?;
+    let caller = crate::home::current_caller();
+    let why = api::diagnosis::diagnose_plan(app.lifecycle()?, plan_id, &caller)?;
+    let now = app.clock.now();
+    let reasons = why.reasons.iter();
+    let reasons: Vec<String> = reasons
+        .map(|reason| describe_reason(reason, &why, now))
         .collect();
-    commands.extend(why.obstacle.as_ref().and_then(obstacle_remedy));
-    let is_interrupted = api::plans::is_interrupted(lifecycle, &why.row)?;
-    if is_interrupted {
-        commands.extend(app.next_command(&why.row)?);
-    }
-    let to_review =
-        matches!(plan.stage(), PlanStage::Execute(WorkState::Complete)) && plan.has_targets();
-    if let Some(needed) = plan.manual_landing_reason().filter(|_| to_review) {
-        let profile = plan.profile();
-        reasons.push(format!(
-            "Profile {profile} does not land {needed}: a person must apply it"
-        ));
-    }
-    if to_review || matches!(plan.stage(), PlanStage::Apply(ApplyState::Constrained(_))) {
-        // For a blocked plan, the next command is `why` itself.
-        let next = app.next_command(&why.row)?;
-        commands.extend(next.filter(|_| !why.row.is_blocked()));
-    }
-    // The epoch is not a secret: it fences old holders, it does not authenticate new ones.
-    let epoch = format!("--epoch {}", plan.epoch());
-    let options = daily_commands(plan, &why.options, &handle).into_iter();
-    for command in options.map(|command| command.replace("--epoch E", &epoch)) {
-        // An interrupted plan has no process to wait for.
-        let is_pointless = is_interrupted && command.starts_with("planwright wait ");
-        if !is_pointless && !commands.contains(&command) {
-            commands.push(command);
-        }
-    }
     let text: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
     let data = json!({
-        "plan_id": plan.id(),
-        "phase": plan.phase(),
-        "state": plan.stage().state_name(),
+        "plan_id": plan_id,
+        "phase": why.phase,
+        "state": why.state,
         "reasons": reasons,
-        "gate": why.gate.as_ref().map(|gate| json!({
-            "gate": gate.gate, "counts": gate.counts, "failed": gate.failed_rules, "advice": gate.failed_advisories,
-        })),
+        "details": why.reasons,
+        "gate": why.gate,
         "options": why.options,
     });
     let mut answer = CommandAnswer::new(data, text);
-    for command in commands {
+    for command in app.commands_for_steps(plan_id, &why.next_steps)? {
         answer = answer.with_hint(command);
     }
     Ok(answer)
 }
 
-/// Returns the command that removes an obstacle, if there is one.
-pub fn obstacle_remedy(obstacle: &ClaimObstacle) -> Option<String> {
-    match obstacle {
-        ClaimObstacle::Project(Refusal::ProjectPaused { project, .. }) => {
-            Some(format!("planwright project resume {project}"))
+fn describe_reason(reason: &DiagnosisReason, why: &PlanDiagnosisView, now: Timestamp) -> String {
+    let (phase, state) = (why.phase.as_str(), why.state);
+    let cannot_start = |wait: WaitReason| format!("It can't start: {}", describe_wait(&wait));
+    match reason {
+        DiagnosisReason::Ended { by, at } => {
+            format!("It ended: {state} by {by}, {}", ui::format_age(now, *at))
         }
-        ClaimObstacle::Project(_) | ClaimObstacle::Host(_) => None,
+        DiagnosisReason::Held {
+            owner,
+            since,
+            holder,
+        } => {
+            let lease = match holder {
+                HolderStatus::Running => "its process is running on this host",
+                HolderStatus::LeaseValid => "its lease is valid",
+                HolderStatus::LeaseExpired => "its lease has expired and can be reclaimed",
+            };
+            let age = ui::format_age(now, *since);
+            format!("{owner} is working on this plan, started {age}; {lease}")
+        }
+        DiagnosisReason::Interrupted { owner, since } => format!(
+            "{owner} is working on this plan, started {}; its process has ended, and the next worker takes over",
+            ui::format_age(now, *since)
+        ),
+        DiagnosisReason::QuestionOpen(question) => format!(
+            "It is waiting for an answer: {}",
+            ui::escape_controls(&question.text)
+        ),
+        DiagnosisReason::Failed {
+            category, message, ..
+        } => format!("It failed ({category}): {}", ui::escape_controls(message)),
+        DiagnosisReason::RetryAt { at } => format!("It retries at {}", format_timestamp(*at)),
+        DiagnosisReason::ProjectPaused { project, by, at } => {
+            cannot_start(WaitReason::ProjectPaused {
+                project: project.clone(),
+                at: *at,
+                by: by.clone(),
+            })
+        }
+        DiagnosisReason::ProjectDeleted { project } => cannot_start(WaitReason::ProjectDeleted {
+            project: project.clone(),
+        }),
+        DiagnosisReason::WaitingForHost { host } => {
+            format!("It is waiting for host {host}, which has its repository")
+        }
+        DiagnosisReason::OverBudget(shortfall) => format!("It is waiting for budget: {shortfall}"),
+        DiagnosisReason::WaitingForWorker { plans_ahead } => {
+            let queue = match plans_ahead {
+                Some(0) | None => String::new(),
+                Some(1) => "; 1 plan is ahead of it".to_owned(),
+                Some(several) => format!("; {several} plans are ahead of it"),
+            };
+            format!("It is waiting for a worker to claim the {phase} phase{queue}")
+        }
+        DiagnosisReason::WaitingForProgram { agent } => format!(
+            "Agent `{agent}` has no definition, so workers cannot run it. Another program must claim the {phase} \
+             phase (planwright plumbing start-{phase})"
+        ),
+        DiagnosisReason::Constrained {
+            message,
+            paths,
+            commits,
+            ..
+        } => {
+            let mut text = format!("Nothing landed: {}", ui::escape_controls(message));
+            for path in paths.iter().take(20) {
+                text.push_str(&format!("\n  {path}"));
+            }
+            for commit in commits.iter().take(5) {
+                let commit: String = commit.chars().take(10).collect();
+                text.push_str(&format!("\n  changed by {commit}"));
+            }
+            text
+        }
+        DiagnosisReason::ProfileNeedsPerson { profile } => {
+            format!("Profile {profile} requires a person to continue ({phase}/{state})")
+        }
+        DiagnosisReason::ManualLanding { profile, cause } => {
+            format!("Profile {profile} does not land {cause}: a person must apply it")
+        }
+        DiagnosisReason::GateClosed { .. } => format!("A gate blocks the plan ({phase}/{state})"),
+        DiagnosisReason::CanContinue => format!("The plan can continue ({phase}/{state})"),
+        DiagnosisReason::RuleBlocks(finding) => {
+            let outcome = match finding.outcome {
+                RuleFindingOutcome::NeedsPerson | RuleFindingOutcome::Unchecked => "is pending",
+                RuleFindingOutcome::Broken => "cannot run",
+                RuleFindingOutcome::Failed => "failed",
+            };
+            let gate = finding.gate;
+            describe_finding(
+                &format!("Blocked at the {gate} gate: rule"),
+                finding,
+                outcome,
+            )
+        }
+        DiagnosisReason::RuleWarns(finding) => {
+            describe_finding("Warning: advisory rule", finding, "failed")
+        }
+        DiagnosisReason::GateOpen { gate, counts } => {
+            format!("The {gate} gate is open: {}", describe_counts(counts))
+        }
     }
+}
+
+fn describe_finding(start: &str, finding: &RuleFindingView, outcome: &str) -> String {
+    let (rule, scope) = (&finding.rule, &finding.scope);
+    let evidence = ui::escape_controls(&finding.evidence);
+    let check = ui::escape_controls(&finding.check);
+    format!("{start} {rule} ({scope}) {outcome}: {evidence}\n    {check}")
 }
 
 /// Counts the rules of an open gate, by outcome.
@@ -148,126 +181,5 @@ fn describe_counts(counts: &RuleCounts) -> String {
         "it has no rules".to_owned()
     } else {
         parts.join(", ")
-    }
-}
-
-fn state_reason(why: &lifecycle::PlanDiagnosis, now: plan::Timestamp) -> String {
-    let plan = &why.row.plan;
-    if let Some(ending) = plan.stage().ending() {
-        return format!(
-            "It ended: {} by {}, {}",
-            plan.stage().state_name(),
-            ending.by,
-            ui::format_age(now, ending.at)
-        );
-    }
-    if let Some(holder) = plan.stage().holder() {
-        let expired = why
-            .row
-            .lease
-            .as_ref()
-            .is_some_and(|lease| lease.expires_at < now);
-        let lease = match why.holder_liveness {
-            Some(HolderLiveness::Ended) => "its process has ended, and the next worker takes over",
-            Some(HolderLiveness::Running) => "its process is running on this host",
-            Some(HolderLiveness::Unknown) | None if expired => {
-                "its lease has expired and can be reclaimed"
-            }
-            Some(HolderLiveness::Unknown) | None => "its lease is valid",
-        };
-        return format!(
-            "{} is working on this plan, started {}; {lease}",
-            holder.owner,
-            ui::format_age(now, holder.since)
-        );
-    }
-    if let Some(question) = plan.stage().question() {
-        return format!(
-            "It is waiting for an answer: {}",
-            ui::escape_controls(question.text.as_str())
-        );
-    }
-    if let Some(failure) = plan.stage().failure() {
-        return format!(
-            "It failed ({}): {}",
-            failure.category,
-            ui::escape_controls(failure.message.as_str())
-        );
-    }
-    if let Some(retry_at) = plan
-        .stage()
-        .queue_entry()
-        .and_then(|queued| queued.retry_at)
-        .filter(|at| *at > now)
-    {
-        return format!("It retries at {}", format_timestamp(retry_at));
-    }
-    match &why.obstacle {
-        Some(ClaimObstacle::Project(refusal)) => return format!("It can't start: {refusal}"),
-        Some(ClaimObstacle::Host(host)) => {
-            return format!("It is waiting for host {host}, which has its repository");
-        }
-        None => {}
-    }
-    if let Some(over) = &why.over_budget {
-        return format!("It is waiting for budget: {over}");
-    }
-    if let PlanStage::Apply(ApplyState::Constrained(constraint)) = plan.stage() {
-        let mut reason = format!(
-            "Nothing landed: {}",
-            ui::escape_controls(constraint.message.as_str())
-        );
-        for path in constraint.paths.iter().take(20) {
-            reason.push_str(&format!("\n  {path}"));
-        }
-        for commit in constraint.commits.iter().take(5) {
-            let commit: String = commit.chars().take(10).collect();
-            reason.push_str(&format!("\n  changed by {commit}"));
-        }
-        return reason;
-    }
-    let profile = plan.profile();
-    match (plan.stage(), plan.needs_person()) {
-        (PlanStage::Strategize(_) | PlanStage::Execute(_), true) => {
-            format!(
-                "Profile {profile} requires a person to continue ({})",
-                plan.stage()
-            )
-        }
-        (PlanStage::Apply(_), true) => format!("A person is needed to continue ({})", plan.stage()),
-        (_, false) if plan.stage().queue_entry().is_some() => {
-            describe_claim_wait(plan, why.plans_ahead)
-        }
-        (_, false)
-            if why
-                .gate
-                .as_ref()
-                .is_some_and(|gate| !gate.failed_rules.is_empty()) =>
-        {
-            format!("A gate blocks the plan ({})", plan.stage())
-        }
-        (_, false) => format!("The plan can continue ({})", plan.stage()),
-    }
-}
-
-/// Describes what a queued plan is waiting for: a worker, or a program for an undefined agent.
-fn describe_claim_wait(plan: &plan::Plan, ahead: Option<usize>) -> String {
-    let phase = Phase::as_str(plan.phase());
-    let undefined = plan
-        .actor_for_phase(plan.phase())
-        .filter(|actor| plan.actor_definition(actor).is_none());
-    match undefined {
-        Some(actor) => format!(
-            "Agent `{actor}` has no definition, so workers cannot run it. Another program must claim the {phase} phase \
-             (planwright plumbing start-{phase})"
-        ),
-        None => {
-            let queue = match ahead {
-                Some(0) | None => String::new(),
-                Some(1) => "; 1 plan is ahead of it".to_owned(),
-                Some(several) => format!("; {several} plans are ahead of it"),
-            };
-            format!("It is waiting for a worker to claim the {phase} phase{queue}")
-        }
     }
 }

@@ -12,7 +12,6 @@ use serde_json::json;
 use crate::cli::{App, CliFormat};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::repository_config::RepositoryConfig;
 use crate::{actor_set, notify, signals, ui};
 
 /// Run a worker that executes due plans until interrupted
@@ -47,28 +46,12 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if let Some(project) = &args.project {
         lifecycle.projects().get_project(project)?;
     }
-    let moment = app.clock.now().0;
-    let owner = format!("worker {}-{moment:x}", std::process::id());
-    let format = app.format;
-    let (notifier, engine) = (
-        notify::PersonNotifier::from_settings(app),
-        lifecycle.clone(),
-    );
-    let mut worker = Worker::new(lifecycle)
-        .owner(&owner)
-        .actor_set(actor_set::make_worker_actor_set(app)?)
+    let owner = new_owner_name(app);
+    let mut worker = make_worker(app, &owner)?
         .concurrency(args.concurrency.get())
         .only_project(args.project.clone())
-        .only_actor(args.actor.clone())
-        .on_progress(move |plan, engine_progress| {
-            if *engine_progress == DriveProgress::Idle {
-                notifier.notify(plan);
-            }
-            if let Some(line) = describe_progress(plan, engine_progress) {
-                write_line(format, &engine, plan, &line);
-            }
-        });
-    let engine = lifecycle.clone();
+        .only_actor(args.actor.clone());
+    let (format, engine) = (app.format, lifecycle.clone());
     let _redirect = app
         .slow_steps
         .redirect_to(move |plan, line| write_line(format, &engine, plan, line));
@@ -76,7 +59,7 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         worker = worker.lease(Span::from_seconds(seconds.into()));
     }
     if let Some(actor) = &args.actor
-        && actor_set::find_definition(app, actor, &RepositoryConfig::default())?.is_none()
+        && !is_defined(app, actor)?
     {
         let _ = writeln!(
             anstream::stderr().lock(),
@@ -121,6 +104,41 @@ pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     })
 }
 
+/// Returns whether an agent is known here, apart from those that repositories define.
+fn is_defined(app: &App, actor: &QualifiedName) -> Result<bool, CommandError> {
+    let catalog = actor_set::read_catalog(&app.settings.home)?;
+    let found = catalog.find_definition(actor, &[]);
+    // Its definition exists even if it cannot be read.
+    Ok(found.is_err() || found.is_ok_and(|found| found.is_some()))
+}
+
+/// Makes a worker that logs its progress and notifies the person.
+pub fn make_worker(app: &App, owner: &str) -> Result<Worker, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let (format, notifier, engine) = (
+        app.format,
+        notify::PersonNotifier::from_settings(app),
+        lifecycle.clone(),
+    );
+    Ok(Worker::new(lifecycle)
+        .owner(owner)
+        .actor_set(actor_set::make_worker_actor_set(app)?)
+        .on_progress(move |plan, engine_progress| {
+            if *engine_progress == DriveProgress::Idle {
+                notifier.notify(plan);
+            }
+            if let Some(line) = describe_progress(plan, engine_progress) {
+                write_line(format, &engine, plan, &line);
+            }
+        }))
+}
+
+/// A name for a worker of this process. Process ids are reused; the time makes it unique.
+pub fn new_owner_name(app: &App) -> String {
+    let moment = app.clock.now().0;
+    format!("worker {}-{moment:x}", std::process::id())
+}
+
 /// Describes progress for the worker's log; `None` for steps that are not logged.
 fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<String> {
     Some(match engine_progress {
@@ -141,7 +159,9 @@ fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<Str
         DriveProgress::EngineFailure(message) => {
             format!("error: {}", ui::escape_controls(message))
         }
-        DriveProgress::ActorProgress(_) | DriveProgress::LandingEnded(_) => return None,
+        DriveProgress::AgentRunning { .. }
+        | DriveProgress::AgentEntry(_)
+        | DriveProgress::LandingEnded(_) => return None,
     })
 }
 

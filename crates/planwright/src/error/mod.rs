@@ -1,22 +1,26 @@
 //! Turns errors of the engine into messages for people and scripts: what happened, what to type next, which
 //! exit code.
 
+mod http;
+mod operation;
 mod refusal;
 mod sandbox;
 mod store;
-mod verb_commands;
 
 use std::path::{Path, PathBuf};
 
-use lifecycle::LifecycleError;
-use plan::{Plan, PlanResource, QualifiedName, Verb};
+use api::results::ResultError;
+use lifecycle::{Lifecycle, LifecycleError};
+use plan::{Caller, Plan, PlanId, PlanResource, QualifiedName, Verb};
 
+pub use self::http::ServerHost;
+pub use self::operation::{invalid_rule_in_file, unknown_actor_error};
 use self::refusal::{from_blocked, from_refusal};
 use self::sandbox::from_sandbox_error;
-pub use self::verb_commands::{command_for_verb, daily_commands};
 use crate::exit::CommandExit;
 use crate::invocation::quote_word;
 use crate::spelling::nearest_word;
+use crate::step_commands::commands_for_steps;
 use crate::yaml;
 
 /// A failed command as it is reported to the caller.
@@ -57,6 +61,30 @@ pub enum RecoveryHint {
     },
 }
 
+/// The plan that a command named, for the hints of its error.
+pub struct MentionedPlan {
+    pub plan: Plan,
+    pub handle: String,
+    /// What can be done with it, most useful first.
+    pub next_commands: Vec<String>,
+}
+
+impl MentionedPlan {
+    pub fn read(
+        lifecycle: &Lifecycle,
+        plan_id: PlanId,
+        viewer: &Caller,
+    ) -> Result<Self, CommandError> {
+        let row = lifecycle.get_plan(plan_id)?;
+        let steps = api::next_steps(lifecycle, &row, viewer)?;
+        Ok(Self {
+            handle: lifecycle.short_handle(plan_id)?,
+            next_commands: commands_for_steps(lifecycle, plan_id, &steps)?,
+            plan: row.plan,
+        })
+    }
+}
+
 impl CommandError {
     pub fn new(exit: CommandExit, message: impl Into<String>) -> Self {
         Self {
@@ -79,9 +107,26 @@ impl CommandError {
         self
     }
 
-    fn with_kind(mut self, kind: &str) -> Self {
+    pub fn with_kind(mut self, kind: &str) -> Self {
         self.data = serde_json::json!({ "kind": kind });
         self
+    }
+}
+
+impl From<ResultError> for CommandError {
+    fn from(error: ResultError) -> Self {
+        match error {
+            ResultError::Engine(error) => error.into(),
+            ResultError::NoSuchResult { last: 0, .. } => {
+                Self::new(CommandExit::NotFound, "The plan has no result yet.")
+                    .with_kind("no_such_result")
+            }
+            ResultError::NoSuchResult { number, last } => Self::new(
+                CommandExit::NotFound,
+                format!("The plan has no result r{number}. Its last one is r{last}."),
+            )
+            .with_kind("no_such_result"),
+        }
     }
 }
 
@@ -181,16 +226,15 @@ impl CommandError {
         }
     }
 
-    /// Adds the hints for people, in terms of everyday commands. `plan` is the plan that the command named, with
-    /// its handle.
+    /// Adds the hints for people, in terms of everyday commands.
     #[must_use]
-    pub fn for_people(mut self, command: &str, plan: Option<(&Plan, &str)>) -> Self {
+    pub fn for_people(mut self, command: &str, mentioned: Option<&MentionedPlan>) -> Self {
         let word = command.rsplit(' ').next().unwrap_or(command);
         let recovery = self.recovery.take();
         if let Some(RecoveryHint::OtherVerbs { verb, .. }) = &recovery {
             self.message = name_typed_command(&self.message, *verb, word);
         }
-        let Some((plan, handle)) = plan else {
+        let Some(mentioned) = mentioned else {
             return match recovery {
                 Some(RecoveryHint::MissingProject(_)) => self.with_hint("planwright project list"),
                 Some(RecoveryHint::MissingBranch { path, branch }) => {
@@ -204,26 +248,30 @@ impl CommandError {
                 | None => self,
             };
         };
+        let (plan, next_commands) = (&mentioned.plan, &mentioned.next_commands);
         match recovery {
-            Some(RecoveryHint::OtherVerbs { possible_verbs, .. }) => {
+            Some(RecoveryHint::OtherVerbs { .. }) => {
                 let just_refused = format!("planwright {word} ");
-                let commands = daily_commands(plan, &possible_verbs, handle).into_iter();
-                let others = commands.filter(|command| !command.starts_with(&just_refused));
-                self.hints.extend(others);
+                let others = next_commands.iter();
+                let others = others.filter(|command| !command.starts_with(&just_refused));
+                self.hints.extend(others.cloned());
             }
-            Some(RecoveryHint::WaitForHolder) => self.hints.push("planwright wait ID".to_owned()),
+            Some(RecoveryHint::WaitForHolder) => {
+                let wait = "planwright wait ".to_owned();
+                let waiting = next_commands.iter().find(|one| one.starts_with(&wait));
+                self.hints
+                    .extend(waiting.or(next_commands.first()).cloned());
+            }
             Some(RecoveryHint::MissingProject(name)) => {
                 self = explain_missing_project(self, plan, &name)
             }
             Some(RecoveryHint::MissingBranch { path, branch }) => {
                 self = explain_missing_branch(self, plan, &path, &branch);
             }
-            Some(RecoveryHint::PlanEnded) => {
-                let left = plan::decide::available_verbs(plan);
-                self.hints.extend(daily_commands(plan, &left, handle));
-            }
+            Some(RecoveryHint::PlanEnded) => self.hints.extend(next_commands.iter().cloned()),
             None => {}
         }
+        let handle = &mentioned.handle;
         for hint in &mut self.hints {
             *hint = fill_in_handle(hint, handle);
         }

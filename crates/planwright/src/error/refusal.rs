@@ -1,5 +1,6 @@
 //! Exit codes, kinds and hints for refusals of the engine and for rules that failed at a gate.
 
+use api::next_steps::{NextStep, RaisedLimit, steps_for_failed_rules};
 use plan::invariant::{RuleName, RuleScope};
 use plan::judgement::PendingVerdictReason;
 use plan::ledger::AccountName;
@@ -7,8 +8,8 @@ use plan::{GateBlocked, Refusal};
 
 use super::{CommandError, RecoveryHint, capitalize_sentence};
 use crate::exit::CommandExit;
-use crate::limits;
-use crate::ui;
+use crate::step_commands::command_for_step;
+use crate::{home, limits, ui};
 
 /// Lists the failed rules. Needs a person if every one of them only waits for a person's verdict.
 pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
@@ -17,6 +18,7 @@ pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
         capitalize_sentence(&blocked.to_string())
     );
     let mut hints = Vec::new();
+    let plan_id = blocked.plan.to_string();
     for failed in &blocked.failed {
         message.push_str(&format!(
             "\n  {}: {}\n    {}",
@@ -24,26 +26,16 @@ pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
             ui::escape_controls(&failed.evidence),
             ui::escape_controls(&failed.check)
         ));
-        if failed.waits == Some(PendingVerdictReason::Person) {
-            let approve = format!(
-                "planwright approve {} --rule {}",
-                blocked.plan, failed.rule.name
-            );
-            let reject = format!("{approve} --reject \"TEXT\"");
-            hints.extend([approve, reject]);
-        } else if failed.waivable {
-            hints.push(format!(
-                "planwright waive {} {} --reason \"TEXT\"",
-                blocked.plan, failed.rule.name
-            ));
-        } else {
+        if failed.waits != Some(PendingVerdictReason::Person) && !failed.waivable {
             hints.push(format!(
                 "{} cannot be waived. Change the plan or the rule.",
                 failed.rule
             ));
         }
     }
-    hints.push(format!("planwright why {}", blocked.plan));
+    let mut steps = steps_for_failed_rules(&blocked.failed, &home::current_caller());
+    steps.push(NextStep::Explain);
+    hints.extend(steps.iter().map(|step| command_for_step(step, &plan_id)));
     let data = serde_json::json!({
         "kind": "reconciliation_blocked",
         "plan_id": blocked.plan,
@@ -116,11 +108,11 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             .with_hint("Another holder took over, or the work is finished. Stop working on it."),
         Refusal::NotDue { .. } => new(CommandExit::Conflict, "not_due"),
         Refusal::OverBudget(over) if over.account == AccountName::Global => new(CommandExit::Conflict, "over_budget")
-            .with_hint(limits::raise_budget_command(over.unit, over.spent, over.limit)),
+            .with_hint(limits::raise_budget_command(RaisedLimit::new(over.unit, over.spent, over.limit))),
         Refusal::OverBudget(over) => new(CommandExit::Conflict, "over_budget")
-            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(over.unit, over.spent, over.limit))),
+            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(RaisedLimit::new(over.unit, over.spent, over.limit)))),
         Refusal::LimitTooLow { unit, limit, spent } => new(CommandExit::Conflict, "limit_too_low")
-            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(*unit, *spent, *limit))),
+            .with_hint(format!("planwright retry ID {}", limits::raise_limit_flag(RaisedLimit::new(*unit, *spent, *limit)))),
         Refusal::LeaseRuns { .. } => {
             new(CommandExit::Conflict, "lease_runs").with_hint("Reclaim it after that: planwright plumbing reclaim ID")
         }
@@ -152,6 +144,14 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         Refusal::ReversionLimit(_) => new(CommandExit::Conflict, "reversion_limit"),
         Refusal::EmptyResult => new(CommandExit::Conflict, "empty_result")
             .with_hint("Nothing changed. To accept an empty result, pass --allow-empty"),
+        Refusal::NothingPicked => new(CommandExit::Usage, "nothing_picked")
+            .with_hint("To give up the whole result: planwright cancel ID"),
+        Refusal::ResultChanged => new(CommandExit::Conflict, "result_changed")
+            .with_hint("Look at it again: planwright diff ID --hunks"),
+        Refusal::PickMismatch => new(CommandExit::Usage, "pick_does_not_fit"),
+        Refusal::RestWaits => new(CommandExit::Conflict, "rest_waits").with_hint(
+            "Land it first, or leave the new parts out for good: planwright drop ID",
+        ),
         Refusal::BasesMismatch => new(CommandExit::Usage, "bases_do_not_fit"),
         Refusal::MovesMismatch => new(CommandExit::Usage, "moves_do_not_fit"),
         Refusal::NotLanded { .. } => new(CommandExit::Conflict, "not_landed"),

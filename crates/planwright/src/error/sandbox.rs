@@ -62,6 +62,8 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
             "Start over: planwright retry ID --fresh",
         ),
         SandboxError::NoPathMatches { .. } => new(CommandExit::NotFound, "nothing_matches"),
+        SandboxError::HunkUnknown { .. } => new(CommandExit::NotFound, "unknown_hunk")
+            .with_hint("List the hunks of the current result: planwright diff ID --hunks"),
         SandboxError::Uncapturable { .. }
         | SandboxError::UncapturablePaths { .. }
         | SandboxError::NameRefused { .. }

@@ -20,6 +20,7 @@ impl From<StoreError> for CommandError {
             | StoreError::Corrupt { .. } => message,
             StoreError::Full { .. }
             | StoreError::Unreachable { .. }
+            | StoreError::NoSuchPlan { .. }
             | StoreError::Database { .. }
             | StoreError::Unsupported { .. } => capitalize_sentence(&message),
         };
@@ -58,6 +59,9 @@ impl From<StoreError> for CommandError {
                 .with_kind("database")
                 .with_hint("Nothing was stored. Repeat the command.")
                 .with_hint("planwright doctor"),
+            StoreError::NoSuchPlan { .. } => {
+                base.with_kind("no_such_plan").with_hint("planwright list")
+            }
             StoreError::Unsupported { .. } => base.with_kind("unsupported"),
         }
     }

@@ -7,13 +7,17 @@ mod escape;
 mod patch;
 mod progress;
 mod table;
+mod trail;
 
 pub use age::format_age;
 pub use ask::{ask_person, can_ask_person};
 pub use escape::{escape_controls, escape_except_colours, escape_line_bytes};
 pub use patch::render_patch;
-pub use progress::{ProgressAudience, ProgressDisplay, SlowStepReporter};
+pub use progress::{ProgressAudience, ProgressDisplay, SlowStepReporter, terminal_width};
 pub use table::TextTable;
+pub use trail::{
+    TrailDetail, TrailRenderer, format_seconds, style_line_counts, truncate_start, wrap_text,
+};
 
 use anstyle::{AnsiColor, Style};
 use api::standing::{PlanStanding, StandingTone};

@@ -1,5 +1,5 @@
-//! Shows progress while agents work: a status line that redraws itself on a terminal, plain lines in a log,
-//! JSON lines for programs.
+//! Progress of running work: a trail of what the agent does, with a live line below it on a terminal; JSON
+//! lines for programs.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 
 use actors::Usage;
 use lifecycle::{DriveProgress, EngineProgress};
-use plan::plan::ResultRemedy;
+use plan::plan::{MAX_FIXES, ResultRemedy};
+use plan::transcript::TranscriptContent;
 use plan::{Phase, Plan};
 use serde_json::json;
 
 use crate::cli::CliFormat;
 
-use super::{BOLD, DIM, WARN, escape_controls, style_text, truncate_line};
+use super::{
+    BOLD, DIM, TrailDetail, TrailRenderer, WARN, escape_controls, style_text, truncate_line,
+};
 
 const REDRAW_INTERVAL: Duration = Duration::from_millis(120);
-
-/// The minimum time between two step lines in a log.
-const STEP_LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 const SPINNER_FRAMES: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressAudience {
-    /// A person at a terminal: one line, redrawn in place.
+    /// A person at a terminal: a trail, and a live line that is redrawn in place.
     Terminal,
-    /// A log file or pipe: one line per step.
+    /// A log file or pipe: one line for each thing that happened.
     Lines,
     /// A program: one JSON object per line.
     Json,
@@ -152,9 +152,9 @@ struct ProgressState {
     doing: String,
     step: String,
     used: Usage,
-    last_step_written: Option<Instant>,
-    /// A step that came too soon after the last line and was not written yet.
-    has_pending_step: bool,
+    trail: TrailRenderer,
+    /// Counts the frames of the spinner.
+    frame: usize,
 }
 
 impl ProgressDisplay {
@@ -165,18 +165,16 @@ impl ProgressDisplay {
             doing: "waiting".to_owned(),
             step: String::new(),
             used: Usage::default(),
-            last_step_written: None,
-            has_pending_step: false,
+            trail: new_trail(),
+            frame: 0,
         }));
-        let ticker_fn: Option<TickerFn> = match audience {
-            ProgressAudience::Terminal => Some(redraw_until_ended),
-            ProgressAudience::Lines => Some(write_pending_until_ended),
-            ProgressAudience::Json => None,
-        };
-        let ticker = ticker_fn.map(|tick| {
+        let ticker = (audience == ProgressAudience::Terminal).then(|| {
             let (end, ended) = channel::<()>();
             let state = Arc::clone(&state);
-            (end, std::thread::spawn(move || tick(&state, &ended)))
+            (
+                end,
+                std::thread::spawn(move || redraw_until_ended(&state, &ended)),
+            )
         });
         *slow_steps.lock_destination() = ReportDestination::Progress(Arc::clone(&state));
         Self {
@@ -191,76 +189,46 @@ impl ProgressDisplay {
     pub fn update(&self, plan: &Plan, progress: &DriveProgress) {
         let mut state = lock_state(&self.state);
         let before = state.doing.clone();
-        match progress {
-            DriveProgress::ActorStarted { actor, phase } => {
-                let verb = match phase {
-                    Phase::Strategize => "thinking",
-                    Phase::Execute => "working",
-                    Phase::Apply => "landing",
-                };
-                state.doing = format!("{verb} ({actor})");
-                state.step = String::new();
+        let lines = state.apply_progress(plan, progress);
+        if self.audience == ProgressAudience::Json {
+            let warning = match progress {
+                DriveProgress::NearLimit(usage) => Some(format!("nearing a limit: {usage}")),
+                DriveProgress::Retrying(reason) => Some(reason.clone()),
+                DriveProgress::ActorStarted { .. }
+                | DriveProgress::AgentRunning { .. }
+                | DriveProgress::AgentEntry(_)
+                | DriveProgress::LandingStarted
+                | DriveProgress::LandingEnded(_)
+                | DriveProgress::SentBack(_)
+                | DriveProgress::Idle
+                | DriveProgress::EngineFailure(_) => None,
+            };
+            let is_news = match progress {
+                DriveProgress::AgentEntry(entry) => {
+                    matches!(entry.content, TranscriptContent::Usage(_))
+                        || entry.content.describe_activity().is_some()
+                }
+                _ => true,
+            };
+            if is_news {
+                state.write_json(plan, warning.as_deref());
             }
-            DriveProgress::ActorProgress(actors::RunProgress::Started { isolation }) => {
-                state.step = isolation.clone();
-            }
-            DriveProgress::ActorProgress(actors::RunProgress::Step(step)) => {
-                state.step = step.clone()
-            }
-            DriveProgress::ActorProgress(actors::RunProgress::UsageChanged(used)) => {
-                state.used = *used
-            }
-            DriveProgress::LandingStarted => {
-                state.doing = "landing".to_owned();
-                state.step = String::new();
-            }
-            DriveProgress::SentBack(remedy) => {
-                state.doing = match remedy {
-                    ResultRemedy::Fix => "sent back: rules failed".to_owned(),
-                    ResultRemedy::Revert => "starting over: rules failed".to_owned(),
-                };
-                state.step = String::new();
-            }
-            DriveProgress::NearLimit(_)
-            | DriveProgress::LandingEnded(_)
-            | DriveProgress::Idle
-            | DriveProgress::Retrying(_)
-            | DriveProgress::EngineFailure(_) => {}
-        }
-        let warning = match progress {
-            DriveProgress::NearLimit(usage) => Some(format!("nearing a limit: {usage}")),
-            DriveProgress::Retrying(reason) => Some(reason.clone()),
-            _ => None,
-        };
-        if let Some(warning) = warning
-            .as_ref()
-            .filter(|_| self.audience != ProgressAudience::Json)
-        {
-            if self.audience == ProgressAudience::Terminal {
-                // Clear the status line; the ticker draws it again below the warning.
-                draw_line("");
-            }
-            let _ = writeln!(anstream::stderr().lock(), "{}", style_text(WARN, warning));
             return;
         }
-        match self.audience {
-            ProgressAudience::Terminal => {}
-            ProgressAudience::Lines => {
-                let changed = state.doing != before;
-                let may_write_step = state
-                    .last_step_written
-                    .is_none_or(|at| at.elapsed() >= STEP_LINE_INTERVAL);
-                let is_step = matches!(
-                    progress,
-                    DriveProgress::ActorProgress(actors::RunProgress::Step(_))
-                );
-                if changed || (is_step && may_write_step) {
-                    state.write_line();
-                } else if is_step {
-                    state.has_pending_step = true;
-                }
+        if !lines.is_empty() {
+            if self.audience == ProgressAudience::Terminal {
+                // The live line moves below the trail at once, so that it does not flicker.
+                draw_line(&format!("{lines}{}", state.render_line()));
+            } else {
+                let _ = write!(anstream::stderr().lock(), "{lines}");
             }
-            ProgressAudience::Json => state.write_json(plan, warning.as_deref()),
+        }
+        let is_told = matches!(
+            progress,
+            DriveProgress::ActorStarted { .. } | DriveProgress::SentBack(_)
+        );
+        if self.audience == ProgressAudience::Lines && state.doing != before && !is_told {
+            state.write_line();
         }
     }
 
@@ -289,34 +257,81 @@ impl Drop for ProgressDisplay {
     }
 }
 
-/// Runs on a thread of its own until the channel closes.
-type TickerFn = fn(&Mutex<ProgressState>, &Receiver<()>);
-
 /// Redraws the status line, and clears it at the end.
 fn redraw_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
-    let mut frame = 0;
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REDRAW_INTERVAL) {
-        let line = lock_state(state).render_line(SPINNER_FRAMES[frame % SPINNER_FRAMES.len()]);
-        draw_line(&line);
-        frame += 1;
+        let mut state = lock_state(state);
+        state.frame = (state.frame + 1) % SPINNER_FRAMES.len();
+        draw_line(&state.render_line());
     }
     draw_line("");
 }
 
-/// Writes a step that was held back if no other line followed, so that a log shows the current step.
-fn write_pending_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(STEP_LINE_INTERVAL) {
-        let mut state = lock_state(state);
-        if state.has_pending_step {
-            state.write_line();
+impl ProgressState {
+    /// Returns what is added to the trail.
+    fn apply_progress(&mut self, plan: &Plan, progress: &DriveProgress) -> String {
+        match progress {
+            DriveProgress::ActorStarted { actor, phase } => {
+                let verb = match phase {
+                    Phase::Strategize => "thinking",
+                    Phase::Execute => "working",
+                    Phase::Apply => "landing",
+                };
+                let lines = self.end_trail();
+                self.begin_step(format!("{verb} ({actor})"));
+                lines
+            }
+            DriveProgress::AgentRunning { isolation } => {
+                self.step.clone_from(isolation);
+                String::new()
+            }
+            DriveProgress::AgentEntry(entry) => {
+                if let TranscriptContent::Usage(used) = &entry.content {
+                    self.used = *used;
+                }
+                if let Some(activity) = entry.content.describe_activity() {
+                    self.step = activity;
+                }
+                self.trail.render_entry(entry)
+            }
+            DriveProgress::LandingStarted => {
+                let lines = self.end_trail();
+                self.begin_step("landing".to_owned());
+                lines
+            }
+            DriveProgress::SentBack(remedy) => {
+                let mut lines = self.end_trail();
+                lines.push_str(&describe_sent_back(plan, *remedy));
+                self.begin_step("sent back".to_owned());
+                lines
+            }
+            DriveProgress::Idle | DriveProgress::LandingEnded(_) => self.end_trail(),
+            DriveProgress::NearLimit(usage) => {
+                format!(
+                    "{}\n",
+                    style_text(WARN, format!("nearing a limit: {usage}"))
+                )
+            }
+            DriveProgress::Retrying(reason) => {
+                format!("{}\n", style_text(WARN, escape_controls(reason)))
+            }
+            DriveProgress::EngineFailure(_) => self.end_trail(),
         }
     }
-}
 
-impl ProgressState {
-    fn write_line(&mut self) {
-        self.last_step_written = Some(Instant::now());
-        self.has_pending_step = false;
+    fn begin_step(&mut self, doing: String) {
+        self.doing = doing;
+        self.step.clear();
+    }
+
+    /// Ends the trail of one run. Another may follow.
+    fn end_trail(&mut self) -> String {
+        let lines = self.trail.finish();
+        self.trail = new_trail();
+        lines
+    }
+
+    fn write_line(&self) {
         let _ = writeln!(anstream::stderr().lock(), "{}", self.summarize());
     }
 
@@ -350,7 +365,8 @@ impl ProgressState {
         parts.join(" · ")
     }
 
-    fn render_line(&self, spinner: char) -> String {
+    fn render_line(&self) -> String {
+        let spinner = SPINNER_FRAMES[self.frame];
         let summary = truncate_line(&self.summarize(), terminal_width().saturating_sub(3));
         let (doing, rest) = match summary.split_once(" · ") {
             Some((doing, rest)) => (doing.to_owned(), format!(" · {rest}")),
@@ -362,6 +378,32 @@ impl ProgressState {
             style_text(DIM, rest)
         )
     }
+}
+
+fn new_trail() -> TrailRenderer {
+    TrailRenderer::new(TrailDetail::Brief, terminal_width())
+}
+
+/// Names the rules that failed, with the end of what their checks said.
+fn describe_sent_back(plan: &Plan, remedy: ResultRemedy) -> String {
+    const MAX_EVIDENCE_LINES: usize = 4;
+    let action = match remedy {
+        ResultRemedy::Fix => format!("sent back ({} of {MAX_FIXES})", plan.fixes() + 1),
+        ResultRemedy::Revert => "starting over".to_owned(),
+    };
+    let mut text = String::new();
+    for unmet in plan.unmet_rules() {
+        let line = format!("`{}` failed; {action}", unmet.rule.name);
+        text.push_str(&format!("  {}\n", style_text(WARN, escape_controls(&line))));
+        let evidence: Vec<&str> = unmet.evidence.as_str().lines().collect();
+        let shown = evidence.len().saturating_sub(MAX_EVIDENCE_LINES);
+        let width = terminal_width().saturating_sub(10);
+        for line in &evidence[shown..] {
+            let line = truncate_line(line, width);
+            text.push_str(&format!("        {}\n", style_text(DIM, line)));
+        }
+    }
+    text
 }
 
 fn fit_step(step: &str) -> String {
@@ -377,7 +419,7 @@ fn draw_line(line: &str) {
 }
 
 /// The width of stderr's terminal in columns; 80 if unknown.
-fn terminal_width() -> usize {
+pub fn terminal_width() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stderr()) {
         Ok(size) if size.ws_col > 20 => usize::from(size.ws_col),
         Ok(_) | Err(_) => 80,

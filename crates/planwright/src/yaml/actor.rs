@@ -154,6 +154,10 @@ fn read_command(fields: &MappingFields<'_, '_>) -> Result<CommandLine, YamlFlaw>
                         ("codex-json", ActorOutputFormat::CodexJson),
                         ("gemini-json", ActorOutputFormat::GeminiJson),
                         ("opencode-json", ActorOutputFormat::OpencodeJson),
+                        ("aider-text", ActorOutputFormat::AiderText),
+                        ("copilot-json", ActorOutputFormat::CopilotJson),
+                        ("kimi-json", ActorOutputFormat::KimiJson),
+                        ("vibe-json", ActorOutputFormat::VibeJson),
                     ],
                 )
             })?

@@ -48,6 +48,10 @@ fn write_command(text: &mut String, line: &CommandLine) {
         ActorOutputFormat::CodexJson => write_entry(text, "output", "codex-json"),
         ActorOutputFormat::GeminiJson => write_entry(text, "output", "gemini-json"),
         ActorOutputFormat::OpencodeJson => write_entry(text, "output", "opencode-json"),
+        ActorOutputFormat::AiderText => write_entry(text, "output", "aider-text"),
+        ActorOutputFormat::CopilotJson => write_entry(text, "output", "copilot-json"),
+        ActorOutputFormat::KimiJson => write_entry(text, "output", "kimi-json"),
+        ActorOutputFormat::VibeJson => write_entry(text, "output", "vibe-json"),
         ActorOutputFormat::Text => {}
     }
     let lists = [

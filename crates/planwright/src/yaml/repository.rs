@@ -1,5 +1,6 @@
 //! Reads a repository's `planwright.yaml`.
 
+use api::plan_config::LimitOverrides;
 use plan::action::ActionDefinition;
 use plan::actor::{ActorIsolation, ActorKind};
 use plan::invariant::RuleDraft;
@@ -15,7 +16,7 @@ use super::value::{
     is_empty_node, read_boolean, read_list, read_nonempty_text, read_parsed, read_raw, read_text,
 };
 use super::{action, actor};
-use crate::limits::{self, LimitOverrides};
+use crate::limits;
 
 /// A parsed `planwright.yaml`.
 #[derive(Debug, Clone, Default, PartialEq)]

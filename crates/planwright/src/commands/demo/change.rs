@@ -6,7 +6,7 @@ use lifecycle::{LandingOutcome, Lifecycle, UseRequest};
 use plan::landing_options::LandingOptions;
 use plan::project::{Resource, ResourcePlace};
 use plan::stage::ResultContent;
-use plan::{PlanId, QualifiedName, Span};
+use plan::{PlanActors, PlanId, QualifiedName, Span};
 use sandbox::{DiffFormat, create_demo_repository, locate_git_repository};
 
 use super::{DemoRun, defect_error};
@@ -19,16 +19,17 @@ const REPOSITORY_FILES: &[(&str, &str)] = &[
     ("billing.txt", "apples   3\npears    5\n"),
 ];
 
+fn demo_agent() -> Result<QualifiedName, CommandError> {
+    let name = "demo-agent".parse();
+    name.map_err(|_| defect_error("the name of the demo's agent was refused"))
+}
+
 /// `billing.txt` as the demo's agent changes it.
 const TIDIED_PRICES: &str = "apples 3\npears  5\n";
 
 impl DemoRun {
-    pub(super) fn change_repository(
-        &mut self,
-        home: &Path,
-        action: &QualifiedName,
-    ) -> Result<PlanId, CommandError> {
-        self.start_chapter("7. On a repository, the agent works in a private copy");
+    pub(super) fn change_repository(&mut self, home: &Path) -> Result<PlanId, CommandError> {
+        self.start_chapter("An agent works in a private copy of your repository");
         let shop = home.join("shop");
         create_demo_repository(&settings::read_git_env(), &shop, REPOSITORY_FILES)
             .map_err(lifecycle::LifecycleError::Sandbox)?;
@@ -42,9 +43,8 @@ impl DemoRun {
             .clone()
             .with_local_host(host::open_local_host(home)?);
         let request = UseRequest {
-            action: Some(action.clone()),
             goal: Some("Line the prices up".to_owned()),
-            arguments: vec![("area".to_owned(), "billing.txt".to_owned())],
+            fallback_actors: Some(PlanActors::for_both_phases(demo_agent()?)),
             projects: vec![project],
             ..UseRequest::default()
         };
@@ -69,6 +69,7 @@ impl DemoRun {
             "the agent changed its copy; yours is untouched",
         )?;
         claim.complete_execute(&ResultContent::default())?;
+        self.start_chapter("You see exactly what it changed");
         for diff in lifecycle.sandboxes().view_changes(plan)? {
             let text = diff
                 .comparison
@@ -93,7 +94,7 @@ impl DemoRun {
         plan_id: PlanId,
         shop: &Path,
     ) -> Result<(), CommandError> {
-        self.start_chapter("8. What you approve lands exactly once, and can be undone");
+        self.start_chapter("What you approve lands exactly once, and can be undone");
         let landed = self.land_plan(lifecycle, plan_id, &LandingOptions::default())?;
         self.expect_file(shop, TIDIED_PRICES, &format!("landed on main as {landed}"))?;
         match lifecycle.landing().approve_and_land(

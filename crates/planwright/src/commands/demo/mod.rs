@@ -49,15 +49,16 @@ pub fn run(_args: &DemoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         path,
         call: Call::by(home::current_person()),
         text: String::new(),
+        chapters: 0,
     };
+    let demo_home = app.settings.home.join("demo");
+    let changed = demo.change_repository(&demo_home)?;
     let action = demo.create_action()?;
-    let plan = demo.create_plan(action.clone())?;
+    let plan = demo.create_plan(action)?;
     demo.run_strategize(plan)?;
     demo.show_blocked_step(plan)?;
     let epoch = demo.race_processes(plan)?;
     demo.run_execute(plan, epoch)?;
-    let demo_home = app.settings.home.join("demo");
-    let changed = demo.change_repository(&demo_home, &action)?;
     demo.verify_store()?;
     let handle = demo.lifecycle.short_handle(plan)?;
     let changed = demo.lifecycle.short_handle(changed)?;
@@ -74,10 +75,18 @@ struct DemoRun {
     path: PathBuf,
     call: Call,
     text: String,
+    /// Numbered chapters so far.
+    chapters: u32,
 }
 
 impl DemoRun {
     fn start_chapter(&mut self, title: &str) {
+        self.chapters += 1;
+        let number = self.chapters;
+        self.add_heading(&format!("{number}. {title}"));
+    }
+
+    fn add_heading(&mut self, title: &str) {
         self.text
             .push_str(&format!("\n{}\n", ui::style_text(ui::BOLD, title)));
     }
@@ -87,7 +96,7 @@ impl DemoRun {
     }
 
     fn create_action(&mut self) -> Result<QualifiedName, CommandError> {
-        self.start_chapter("1. An action is a reusable template");
+        self.start_chapter("Work that you repeat is an action, with arguments");
         for line in DEMO_ACTION.lines() {
             self.add_line(ui::style_text(ui::DIM, line));
         }
@@ -115,7 +124,7 @@ impl DemoRun {
     }
 
     fn create_plan(&mut self, action: QualifiedName) -> Result<PlanId, CommandError> {
-        self.start_chapter("2. Used, it becomes a plan");
+        self.start_chapter("Used, it becomes a plan");
         let request = UseRequest {
             action: Some(action),
             arguments: vec![("area".to_owned(), "src/billing".to_owned())],
@@ -127,7 +136,7 @@ impl DemoRun {
     }
 
     fn run_strategize(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
-        self.start_chapter("3. An agent claims the strategize phase and submits its strategy");
+        self.start_chapter("An agent claims the first phase and submits its strategy");
         let claim = self.lifecycle.start_strategize(
             plan_id,
             "demo-agent",
@@ -156,7 +165,7 @@ impl DemoRun {
     }
 
     fn show_blocked_step(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
-        self.start_chapter("4. A rule blocks the next step, and nothing moves");
+        self.start_chapter("A rule blocks the next step, and nothing moves");
         let source = "arguments.area.startsWith('docs')";
         let draft = RuleDraft {
             name: "docs-only".parse().expect("BUG: a rule's name"),
@@ -205,7 +214,7 @@ impl DemoRun {
 
     fn race_processes(&mut self, plan_id: PlanId) -> Result<Epoch, CommandError> {
         self.start_chapter(&format!(
-            "5. {RACER_COUNT} processes race for the execute phase; one wins"
+            "{RACER_COUNT} processes race for the next phase; one wins"
         ));
         let failed = |error: std::io::Error| {
             CommandError::new(
@@ -265,7 +274,7 @@ impl DemoRun {
 
     fn run_execute(&mut self, plan_id: PlanId, epoch: Epoch) -> Result<(), CommandError> {
         self.start_chapter(
-            "6. The winner records its changes and submits the result, which is applied",
+            "The winner records its changes and submits the result, which is applied",
         );
         let node = plan::changeset::Node::main();
         let opened = self
@@ -330,9 +339,7 @@ impl DemoRun {
     }
 
     fn verify_store(&mut self) -> Result<(), CommandError> {
-        self.start_chapter(
-            "9. Every step is an event in a hash chain; replaying it gives the plan",
-        );
+        self.start_chapter("Every step is an event in a hash chain; replaying it gives the plan");
         let verified = store::verify::verify_store(self.lifecycle.store())?;
         if let Some(problem) = verified.problems.first() {
             return Err(defect_error(problem));
@@ -352,7 +359,14 @@ impl DemoRun {
         changed: &str,
         store: &str,
     ) {
-        self.start_chapter("Try next");
+        self.add_heading("On your own repository");
+        for command in [
+            "planwright run \"Fix the failing test\"",
+            "planwright help agents",
+        ] {
+            self.add_line(ui::style_text(ui::CODE, invocation.render_hint(command)));
+        }
+        self.add_heading("Try next");
         let invocation = invocation.with_store(store);
         for command in [
             format!("planwright status {handle}"),

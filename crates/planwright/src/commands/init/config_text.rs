@@ -11,15 +11,12 @@ pub fn render_config(found: &DetectedSetup) -> String {
         [] => lines.push(
             "# actor: NAME            # default agent; see: planwright agent list".to_owned(),
         ),
-        [only] => lines.push(line_with_comment(
-            &format!("actor: {only}"),
-            "default agent",
-        )),
-        several => {
-            let names = several.join(", ");
+        // The file is shared, so it does not choose the agent that one person has.
+        installed => {
+            let names = installed.join(", ");
             lines.push(line_with_comment(
                 "# actor: NAME",
-                &format!("default agent; installed: {names}"),
+                &format!("default agent for everybody; installed here: {names}"),
             ));
         }
     }
@@ -95,6 +92,7 @@ mod tests {
                 test: Some("npm test -- --run".to_owned()),
                 setup: Some("npm ci # \"quoted\"".to_owned()),
                 include: vec![".env".to_owned(), "odd, name".to_owned()],
+                not_installed: Vec::new(),
             };
             let file = yaml::parse_repository(&render_config(&found), "planwright.yaml").unwrap();
             assert_eq!(file.setup, found.setup);
@@ -106,8 +104,7 @@ mod tests {
             assert_eq!(tests.check.kind(), "command");
             assert_eq!(Some(tests.check.source()), found.test);
             assert_eq!(tests.at, [plan::invariant::Gate::Result]);
-            let only = (agents.len() == 1).then(|| agents[0].parse().unwrap());
-            assert_eq!(file.actor, only);
+            assert_eq!(file.actor, None, "the file is shared");
         }
     }
 }

@@ -12,6 +12,8 @@ pub struct DetectedSetup {
     pub agents: Vec<String>,
     /// Command that runs the tests.
     pub test: Option<String>,
+    /// Commands that the files suggest and whose program is not installed.
+    pub not_installed: Vec<String>,
     /// Command that prepares a fresh checkout.
     pub setup: Option<String>,
     /// Ignored files that exist and that agents may need.
@@ -76,22 +78,47 @@ const COMMONLY_NEEDED_FILES: &[&str] = &[
 const MAX_READ_BYTES: u64 = 1 << 20;
 
 pub fn detect_setup(root: &Path) -> DetectedSetup {
+    let path = settings::read_git_env().path.unwrap_or_default();
+    detect_runnable_setup(root, |program| {
+        actors::find_program(program.as_ref(), &path, Some(root)).is_some()
+    })
+}
+
+/// Proposes the first command of each kind that is installed.
+fn detect_runnable_setup(root: &Path, is_installed: impl Fn(&str) -> bool) -> DetectedSetup {
+    let mut not_installed: Vec<String> = Vec::new();
+    let mut first_installed = |candidates: Vec<String>| {
+        let mut candidates = candidates.into_iter();
+        candidates.find(|command| {
+            let program = command.split(' ').next().unwrap_or_default();
+            let found = is_installed(program);
+            if !found && !not_installed.contains(command) {
+                not_installed.push(command.clone());
+            }
+            found
+        })
+    };
     let present_markers = || {
         SETUP_MARKERS
             .iter()
             .filter(|marker| root.join(marker.file).is_file())
     };
-    let to_owned_command = |command: Option<&'static str>| command.map(str::to_owned);
+    let marked_tests = present_markers().filter_map(|marker| marker.test);
+    let mut tests: Vec<String> = detect_make_test(root).into_iter().collect();
+    tests.extend(detect_package_test(root));
+    tests.extend(marked_tests.map(str::to_owned));
+    tests.extend(detect_python_test(root));
+    let setups = present_markers().filter_map(|marker| marker.setup);
+    let setups = setups.map(str::to_owned).collect();
+    let (test, setup) = (first_installed(tests), first_installed(setups));
     DetectedSetup {
         agents: actor_set::installed_presets()
             .into_iter()
             .map(|(definition, _)| definition.name.to_string())
             .collect(),
-        test: detect_make_test(root)
-            .or_else(|| detect_package_test(root))
-            .or_else(|| to_owned_command(present_markers().find_map(|marker| marker.test)))
-            .or_else(|| detect_python_test(root)),
-        setup: to_owned_command(present_markers().find_map(|marker| marker.setup)),
+        test,
+        setup,
+        not_installed,
         include: find_needed_ignored_files(root),
     }
 }
@@ -155,7 +182,7 @@ mod tests {
         for (name, content) in files {
             std::fs::write(root.path().join(name), content).unwrap();
         }
-        let found = detect_setup(root.path());
+        let found = detect_runnable_setup(root.path(), |_| true);
         (found.test, found.setup)
     }
 
@@ -188,5 +215,18 @@ mod tests {
             None,
         );
         check(&[("Makefile", "all:\n\tcc\n")], None, None);
+    }
+
+    #[test]
+    fn commands_that_are_not_installed_are_not_proposed() {
+        let root = tempfile::tempdir().unwrap();
+        for file in ["Cargo.toml", "uv.lock"] {
+            std::fs::write(root.path().join(file), "").unwrap();
+        }
+        std::fs::write(root.path().join("Makefile"), "test:\n\tx\n").unwrap();
+        let found = detect_runnable_setup(root.path(), |program| program == "cargo");
+        assert_eq!(found.test.as_deref(), Some("cargo test"));
+        assert_eq!(found.setup, None);
+        assert_eq!(found.not_installed, ["make test", "uv sync"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::cli::{App, CliFormat};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::{repository_config, rule_warnings, settings, ui};
+use crate::{repository_config, settings, ui};
 
 /// Create the store and, in a repository, a planwright.yaml
 ///
@@ -23,6 +23,11 @@ pub struct InitArgs {
     /// Write planwright.yaml without asking for confirmation
     #[arg(long)]
     yes: bool,
+    /// Run the test command that was found first, and leave it out if it fails
+    ///
+    /// It runs here, with your rights. On a terminal, you are asked.
+    #[arg(long = "try")]
+    try_tests: bool,
 }
 
 pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
@@ -51,12 +56,13 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         }
         return Ok(answer.with_hint("In a repository with a commit: planwright init"));
     };
-    let detected = detect::detect_setup(&place.path);
+    let mut detected = detect::detect_setup(&place.path);
     data["repository"] = json!(place.path.display().to_string());
     data["detected"] = json!({
         "agents": detected.agents,
         "test": detected.test,
         "setup": detected.setup,
+        "not_installed": detected.not_installed,
         "include": detected.include,
     });
     let path = place.path.join("planwright.yaml");
@@ -69,6 +75,15 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         ));
         text.push_str(&warn_uncommitted_rules(app, place));
         return Ok(CommandAnswer::new(data, text).with_hint(next));
+    }
+    for command in &detected.not_installed {
+        text.push_str(&format!(
+            "Not proposed: `{command}`, which is not installed here\n"
+        ));
+    }
+    if let Some(trial) = try_tests(args, app, &mut detected, &place.path)? {
+        data["tried"] = json!({ "command": trial.command, "exit_code": trial.exit_code });
+        text.push_str(&trial.describe());
     }
     let content = config_text::render_config(&detected);
     if !args.yes {
@@ -103,6 +118,8 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
 
 /// Returns a note if the rules in the file differ from those on the target branch; otherwise empty.
 fn warn_uncommitted_rules(app: &App, place: GitLocation) -> String {
+    let branch = place.branch.clone();
+    let branch = branch.strip_prefix("refs/heads/").unwrap_or(&branch);
     let location = LocalResource {
         name: "here".to_owned(),
         location: ResourceLocation::Git {
@@ -110,21 +127,77 @@ fn warn_uncommitted_rules(app: &App, place: GitLocation) -> String {
             target: place.branch,
         },
     };
-    match rule_warnings::branch_with_other_rules(app, &location) {
-        Some(branch) => {
-            format!(
-                "Its rules apply to plans you create here. Commit it to {branch} to apply them to every plan.\n"
-            )
-        }
-        None => String::new(),
+    let differ = app.lifecycle().is_ok_and(|lifecycle| {
+        lifecycle
+            .gates()
+            .rules_differ_from_target(&location)
+            .unwrap_or(false)
+    });
+    match differ {
+        true => format!(
+            "Its rules apply to plans you create here. Commit it to {branch} to apply them to every plan.\n"
+        ),
+        false => String::new(),
     }
+}
+
+/// A run of the proposed test command.
+struct TestTrial {
+    command: String,
+    /// `None` if a signal ended it.
+    exit_code: Option<i32>,
+}
+
+impl TestTrial {
+    fn describe(&self) -> String {
+        let command = ui::escape_controls(&self.command);
+        match self.exit_code {
+            Some(0) => format!("`{command}` passed\n"),
+            Some(code) => format!("Not proposed: `{command}`, which ended with exit code {code}\n"),
+            None => format!("Not proposed: `{command}`, which was ended by a signal\n"),
+        }
+    }
+}
+
+/// Runs the proposed test command if the person agrees. A rule that fails from the start would block every plan, so a
+/// command that fails is no longer proposed.
+fn try_tests(
+    args: &InitArgs,
+    app: &App,
+    detected: &mut detect::DetectedSetup,
+    root: &Path,
+) -> Result<Option<TestTrial>, CommandError> {
+    let Some(command) = detected.test.clone() else {
+        return Ok(None);
+    };
+    let is_wanted = args.try_tests || {
+        let may_ask = !args.yes && ui::can_ask_person(app.format);
+        let question = format!(
+            "Run `{}` here to try it? [Y/n] ",
+            ui::escape_controls(&command)
+        );
+        let answer = may_ask.then(|| ui::ask_person(&question)).flatten();
+        let answer = answer.map(|answer| answer.to_lowercase());
+        matches!(answer.as_deref(), Some("" | "y" | "yes"))
+    };
+    if !is_wanted {
+        return Ok(None);
+    }
+    let sandboxes = &app.lifecycle()?.local_host()?.sandboxes;
+    let exit_code = sandboxes
+        .run_in_directory(root, &command)
+        .map_err(lifecycle::LifecycleError::Sandbox)?;
+    if exit_code != Some(0) {
+        detected.test = None;
+    }
+    Ok(Some(TestTrial { command, exit_code }))
 }
 
 fn next_command(found: &detect::DetectedSetup) -> String {
     match found.agents.as_slice() {
         [] => "planwright agent list".to_owned(),
-        [_] => "planwright run \"GOAL\"".to_owned(),
-        [first, ..] => format!("planwright run --agent {first} \"GOAL\""),
+        // Of several agents, `run` asks for one.
+        [_, ..] => "planwright run \"GOAL\"".to_owned(),
     }
 }
 

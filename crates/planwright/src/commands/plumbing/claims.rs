@@ -18,6 +18,7 @@ use api::view::SandboxView;
 #[derive(Debug, clap::Args)]
 pub struct StartPhaseArgs {
     /// Plan ID or handle
+    #[arg(add = crate::completion::plans())]
     id: String,
     /// Name of the claimer, shown to others
     #[arg(long, value_name = "NAME", value_parser = parse_owner)]
@@ -65,6 +66,7 @@ pub struct RenewLeaseArgs {
 #[derive(Debug, clap::Args)]
 pub struct ReclaimLeaseArgs {
     /// Plan ID or handle; without it, reclaim every expired lease
+    #[arg(add = crate::completion::plans())]
     id: Option<String>,
     #[command(flatten)]
     conditions: ConditionArgs,

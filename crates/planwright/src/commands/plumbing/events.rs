@@ -13,7 +13,7 @@ use crate::exit::CommandExit;
 use crate::wire::EventView;
 
 /// Upper bound for one wait for new events.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const WAIT_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
@@ -36,7 +36,7 @@ pub fn run(args: &EventsArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     let mut stdout = std::io::stdout().lock();
     while args.limit.is_none_or(|limit| shown < limit) {
         let next = if args.follow {
-            events.next_within(POLL_INTERVAL)?
+            events.next_within(WAIT_INTERVAL)?
         } else {
             events.next_ready()?
         };

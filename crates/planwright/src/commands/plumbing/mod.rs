@@ -12,8 +12,7 @@ use plan::{Epoch, PlanId, Span};
 
 use crate::cli::App;
 use crate::commands::{
-    CommandAnswer, ConditionArgs, answer, answer_or_receipt, approve, cancel, retry, revert,
-    revise, view_with_receipt,
+    CommandAnswer, ConditionArgs, answer, answer_or_receipt, approve, cancel, retry, revert, revise,
 };
 use crate::error::CommandError;
 
@@ -76,6 +75,7 @@ pub enum PlumbingCommand {
 #[derive(Debug, clap::Args)]
 pub struct HolderArgs {
     /// Plan ID or handle
+    #[arg(add = crate::completion::plans())]
     id: String,
     /// Epoch of your lease, from the answer to the claim
     #[arg(long, value_name = "E")]
@@ -126,10 +126,10 @@ impl PlumbingCommand {
 }
 
 fn answer_with_receipt(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, CommandError> {
-    let view = view_with_receipt(app, done);
+    let view = api::plans::view_change(app.lifecycle()?, done).map_err(CommandError::from);
     answer_or_receipt(
         done,
-        view.map(|data| CommandAnswer::new(data, String::new())),
+        view.map(|view| CommandAnswer::new(view, String::new())),
     )
 }
 

@@ -8,6 +8,7 @@ use crate::error::CommandError;
 #[derive(Debug, clap::Args)]
 pub struct MovePlanArgs {
     /// Plan ID or handle
+    #[arg(add = crate::completion::plans())]
     id: String,
     #[command(flatten)]
     conditions: ConditionArgs,
@@ -16,6 +17,7 @@ pub struct MovePlanArgs {
 #[derive(Debug, clap::Args)]
 pub struct ShowPlanArgs {
     /// Plan ID or handle
+    #[arg(add = crate::completion::plans())]
     pub id: String,
 }
 

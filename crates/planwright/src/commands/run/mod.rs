@@ -7,15 +7,16 @@ mod session_end;
 
 use std::time::Duration;
 
-use plan::{Profile, QualifiedName};
+use plan::{PlanId, Profile, QualifiedName};
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::host;
+use crate::invocation::quote_word;
 use crate::limits::LimitArgs;
+use crate::{completion, host};
 
-pub use session::{continue_plan, is_workable};
+pub use session::continue_plan;
 
 /// Run an agent on a goal and review the result, or continue a plan
 #[derive(Debug, clap::Args)]
@@ -24,16 +25,22 @@ pub struct RunArgs {
     ///
     /// `-` reads the goal from standard input. A single word is taken as a plan. Without an argument, your
     /// editor opens.
-    #[arg(value_name = "GOAL|ID")]
+    #[arg(value_name = "GOAL|ID", add = completion::plans())]
     what: Option<String>,
+    /// Arguments of the action
+    #[arg(value_name = "NAME=VALUE", requires = "what")]
+    arguments: Vec<String>,
+    /// Use this action, with the arguments that follow as NAME=VALUE
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["actor", "strategy"], add = completion::actions())]
+    action: Option<QualifiedName>,
     /// Goal text. Required if the goal is a single word
-    #[arg(long, value_name = "TEXT", conflicts_with = "what")]
+    #[arg(long, value_name = "TEXT")]
     goal: Option<String>,
     /// Agent to run: an installed one such as claude or codex, or one you defined
-    #[arg(long = "agent", alias = "actor", value_name = "NAME")]
+    #[arg(long = "agent", alias = "actor", value_name = "NAME", add = completion::agents())]
     actor: Option<QualifiedName>,
     /// Automation profile: manual, supervised, review or auto
-    #[arg(long)]
+    #[arg(long, add = completion::profiles())]
     profile: Option<Profile>,
     /// Have the agent write a strategy first, for you to review
     #[arg(long)]
@@ -42,7 +49,7 @@ pub struct RunArgs {
     #[arg(long)]
     with_changes: bool,
     /// Project to work on, instead of the current repository
-    #[arg(long, value_name = "NAME", conflicts_with = "no_project")]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_project", add = completion::projects())]
     project: Option<QualifiedName>,
     /// Work without a repository; the result is a report
     #[arg(long)]
@@ -70,6 +77,24 @@ pub enum LandingConsent {
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub fn run(args: &RunArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    if args.action.is_some() {
+        host::register_host(&app.settings.home)?;
+        let plan = new_plan::create_plan(args, app, args.goal.clone())?;
+        return args.start_plan(app, plan);
+    }
+    if !args.arguments.is_empty() {
+        return Err(
+            CommandError::usage("A goal of several words needs quotes.").with_hint(format!(
+                "planwright run {}",
+                quote_word(&args.positional_words().join(" "))
+            )),
+        );
+    }
+    if args.goal.is_some() && args.what.is_some() {
+        return Err(CommandError::usage(
+            "Give the goal once: as an argument or with --goal.",
+        ));
+    }
     if let Some(handle) = args.plan_handle() {
         args.refuse_new_plan_flags()?;
         let plan_id = app.resolve_plan(handle).map_err(|error| match handle {
@@ -81,14 +106,23 @@ pub fn run(args: &RunArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     // Must happen before the engine is opened, because the engine reads the host's id.
     host::register_host(&app.settings.home)?;
     let goal = goal::read_goal(args, app)?;
-    let plan = new_plan::create_plan(args, app, goal)?;
-    if args.detach {
-        return new_plan::answer_detached(app, plan);
-    }
-    continue_plan(app, plan, args.consent())
+    let plan = new_plan::create_plan(args, app, Some(goal))?;
+    args.start_plan(app, plan)
 }
 
 impl RunArgs {
+    fn start_plan(&self, app: &App, plan: PlanId) -> Result<CommandAnswer, CommandError> {
+        if self.detach {
+            return new_plan::answer_detached(app, plan);
+        }
+        continue_plan(app, plan, self.consent())
+    }
+
+    fn positional_words(&self) -> Vec<&str> {
+        let words = self.what.iter().chain(&self.arguments);
+        words.map(String::as_str).collect()
+    }
+
     /// Returns the positional argument if it is a single word, which is taken as a plan handle.
     fn plan_handle(&self) -> Option<&str> {
         let what = self.what.as_deref()?;

@@ -3,24 +3,31 @@
 
 use std::io::Write;
 
-use actors::{find_installed_program, find_preset};
-use lifecycle::UseRequest;
+use api::plan_config::{PlanConfig, RepositoryConfig};
+use api::plans::{self, CreatePlanError, CreatePlanRequest};
 use plan::actor::ActorKind;
-use plan::{ActorDefinition, Plan, PlanActors, PlanId, QualifiedName};
-use serde_json::json;
+use plan::profile::AutomationStep;
+use plan::{Plan, PlanId, QualifiedName};
 
 use super::RunArgs;
 use crate::cli::{App, CliFormat};
-use crate::commands::CommandAnswer;
-use crate::commands::use_action::{self, StartingPoint};
+use crate::commands::{CommandAnswer, use_action};
 use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::repository_config::{self, RepositoryConfig};
-use crate::{actor_set, current_repository, settings, ui};
+use crate::plan_notices::describe_notices;
+use crate::settings::SettingKey;
+use crate::{current_repository, repository_config, ui};
 
 /// Creates a plan and announces it on standard error.
-pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, CommandError> {
-    let here = if args.no_project || args.project.is_some() {
+pub fn create_plan(
+    args: &RunArgs,
+    app: &App,
+    goal: Option<String>,
+) -> Result<PlanId, CommandError> {
+    let arguments = parse_arguments(args)?;
+    let lifecycle = app.lifecycle()?;
+    // An action may need no repository.
+    let is_elsewhere = args.action.is_some() && current_repository::find_checkout_root().is_none();
+    let here = if args.no_project || args.project.is_some() || is_elsewhere {
         None
     } else {
         Some(current_repository::inspect_repository().map_err(hint_other_projects)?)
@@ -29,50 +36,73 @@ pub fn create_plan(args: &RunArgs, app: &App, goal: String) -> Result<PlanId, Co
         (Some(place), _) => current_repository::find_project(app, place)?,
         (None, project) => project.clone(),
     };
-    let config = match (&registered, &here) {
-        (Some(project), _) => {
-            repository_config::read_for_projects(app, std::slice::from_ref(project))?
-        }
-        // The repository is registered below, once the agent and the limits are valid.
-        (None, Some(place)) => repository_config::read_for_repository(&place.path)?,
-        (None, None) => RepositoryConfig::default(),
-    };
-    let defaults = config.resolve_defaults(&app.settings);
-    let requested = args.actor.clone().or(defaults.actor);
-    let (actor, definition) = choose_actor(args, app, &config, requested)?;
-    let limits = args.limits.overrides().or(defaults.limits).with_defaults();
-    let project = match (registered, &here) {
-        (Some(project), _) => Some(project),
-        (None, Some(place)) => Some(current_repository::register_project(app, place)?),
-        (None, None) => None,
-    };
-    let projects: Vec<QualifiedName> = project.into_iter().collect();
-    // Read again: the policy refers to resources by name, and a new project has them only now.
-    let policy = repository_config::read_for_projects(app, &projects)?.policy;
-    let request = UseRequest {
-        goal: Some(goal),
-        fallback_actors: Some(PlanActors::for_both_phases(actor)),
-        definitions: vec![definition],
-        strategy_wanted: args.strategy,
+    let mut request = CreatePlanRequest {
+        goal,
+        action: args.action.clone(),
+        arguments,
+        projects: registered.iter().cloned().collect(),
+        actor: args.actor.clone(),
         profile: args.profile,
-        fallback_profile: defaults.profile,
-        limits,
-        projects: projects.clone(),
+        limits: args.limits.overrides(),
+        strategy_wanted: args.strategy,
         with_uncommitted_changes: args.with_changes,
-        policy,
-        ..UseRequest::default()
     };
-    let done = app.lifecycle()?.use_action(request, &app.new_call())?;
-    app.remember_plan(done.plan.id());
-    if app.format == CliFormat::Human {
-        announce_plan(
-            app,
-            &done.plan,
-            &projects,
-            StartingPoint::from_flag(args.with_changes),
-        )?;
+    let config = match (&registered, &here) {
+        (Some(_), _) => read_config(app, &request)?,
+        // The repository is registered below, once the agent and the limits are valid.
+        (None, Some(place)) => repository_config::add_user_config(
+            &app.settings,
+            repository_config::read_for_repository(&place.path)?,
+        )?,
+        (None, None) => {
+            repository_config::add_user_config(&app.settings, RepositoryConfig::default())?
+        }
+    };
+    match plans::check_actor(&request, &config) {
+        Err(CreatePlanError::SeveralActors(names)) => {
+            let actor = ask_for_actor(app, names)?;
+            remember_actor(app, &actor, &config);
+            request.actor = Some(actor);
+            plans::check_actor(&request, &config)?;
+        }
+        checked => checked?,
     }
-    Ok(done.plan.id())
+    let config = match (registered, &here) {
+        (None, Some(place)) => {
+            request
+                .projects
+                .push(current_repository::register_project(app, place)?);
+            // Read again: the policy refers to resources by name, and a new project has them only now.
+            read_config(app, &request)?
+        }
+        (Some(_), _) | (None, None) => config,
+    };
+    let created = plans::create_plan(lifecycle, &request, &config, &app.new_call())?;
+    let plan = &created.outcome.plan;
+    app.remember_plan(plan.id());
+    if app.format == CliFormat::Human {
+        announce_plan(app, plan, &request)?;
+    }
+    Ok(plan.id())
+}
+
+/// Reads the arguments of an action; none without an action.
+fn parse_arguments(args: &RunArgs) -> Result<Vec<(String, String)>, CommandError> {
+    let Some(action) = &args.action else {
+        return Ok(Vec::new());
+    };
+    let words = args.positional_words().into_iter();
+    let parsed = words.map(|word| {
+        use_action::parse_argument(word).map_err(|problem| {
+            CommandError::usage(format!("`{word}` is not an argument: {problem}."))
+                .with_hint(format!("planwright action show {action}"))
+        })
+    });
+    parsed.collect()
+}
+
+fn read_config(app: &App, request: &CreatePlanRequest) -> Result<PlanConfig, CommandError> {
+    repository_config::read_plan_config(&app.settings, app.lifecycle()?, &request.projects)
 }
 
 fn hint_other_projects(error: CommandError) -> CommandError {
@@ -88,40 +118,40 @@ pub fn answer_detached(app: &App, plan_id: PlanId) -> Result<CommandAnswer, Comm
         "{} is queued for a worker.\n",
         ui::style_text(ui::BOLD, &handle)
     );
-    Ok(CommandAnswer::new(
-        json!(api::plans::get_plan_view(app.lifecycle()?, plan_id)?),
-        text,
+    Ok(
+        CommandAnswer::new(plans::get_plan_view(app.lifecycle()?, plan_id)?, text)
+            .with_hint("planwright work --drain")
+            .with_hint(format!("planwright wait {handle}")),
     )
-    .with_hint("planwright work --drain")
-    .with_hint(format!("planwright wait {handle}")))
 }
 
-/// Prints goal, agent, limits and isolation before work starts.
-fn announce_plan(
-    app: &App,
-    plan: &Plan,
-    projects: &[QualifiedName],
-    start: StartingPoint,
-) -> Result<(), CommandError> {
+/// Prints who works where, and who lands the result: `k3f9 · claude · private copy of main · confined · asks before
+/// landing`.
+fn announce_plan(app: &App, plan: &Plan, request: &CreatePlanRequest) -> Result<(), CommandError> {
     let handle = app.lifecycle()?.short_handle(plan.id())?;
-    let mut parts = vec![
-        plan.actors().execution.to_string(),
-        format!("profile {}", plan.profile()),
-        ui::format_limits(plan.limits()),
-        describe_isolation(plan),
-    ];
-    if let Some(project) = projects.first() {
-        parts.insert(1, format!("on {project}"));
+    let branches = plan.resources().iter();
+    let mut branches = branches.filter_map(|resource| resource.target.as_deref());
+    let mut parts = vec![plan.actors().execution.to_string()];
+    parts.extend(branches.next().map(|branch| {
+        let branch = branch.trim_start_matches("refs/heads/");
+        format!("private copy of {branch}")
+    }));
+    parts.push(describe_isolation(plan));
+    if plan.has_targets() {
+        parts.push(match plan.allows_unattended(AutomationStep::Apply) {
+            true => "lands by itself".to_owned(),
+            false => "asks before landing".to_owned(),
+        });
     }
     let mut stderr = anstream::stderr().lock();
     let _ = writeln!(
         stderr,
-        "{}  {}\n  {}",
+        "{} · {}",
         ui::style_text(ui::BOLD, &handle),
-        ui::truncate_line(plan.goal().as_str(), 70),
-        ui::style_text(ui::DIM, parts.join(" · "))
+        ui::style_text(ui::DIM, ui::escape_controls(&parts.join(" · ")))
     );
-    for message in use_action::warn_uncommitted(app, projects, start) {
+    let notices = plans::find_source_notices(app.lifecycle()?, request);
+    for message in describe_notices(&notices) {
         let _ = writeln!(stderr, "  {}", ui::escape_controls(&message.text));
     }
     Ok(())
@@ -134,90 +164,41 @@ fn describe_isolation(plan: &Plan) -> String {
             "not confined (isolation is off)".to_owned()
         }
         Some(ActorKind::Human { .. }) | None => "by hand".to_owned(),
-        Some(ActorKind::Command(_)) => sandbox::detect_isolation().to_string(),
+        Some(ActorKind::Command(_)) => match sandbox::detect_isolation().to_string() {
+            isolation if isolation == "confined (Landlock)" => "confined".to_owned(),
+            isolation => isolation,
+        },
     }
 }
 
-/// Returns the requested agent, or the only available one, with its definition. Fails if its program is not
-/// installed.
-fn choose_actor(
-    args: &RunArgs,
-    app: &App,
-    config: &RepositoryConfig,
-    requested: Option<QualifiedName>,
-) -> Result<(QualifiedName, ActorDefinition), CommandError> {
-    let name = match requested {
-        Some(name) => name,
-        None => find_only_actor(app, config)?,
-    };
-    let definition = actor_set::find_definition(app, &name, config)?
-        .ok_or_else(|| actor_set::unknown_actor_error(app, &name, config))?;
-    let path = settings::read_git_env().path.unwrap_or_default();
-    let definition = match find_preset(&name.to_string()) {
-        Some(preset) if preset == definition && !args.strategy => disable_strategy(definition),
-        Some(_) | None => definition,
-    };
-    if let ActorKind::Command(line) = &definition.kind
-        && !line.command[0].contains('/')
-        && find_installed_program(&definition, &path).is_none()
-    {
-        return Err(CommandError::new(
-            CommandExit::NotFound,
-            format!(
-                "`{}`, which runs agent `{name}`, is not installed.",
-                line.command[0]
-            ),
-        )
-        .with_hint("Install it, or put its directory on the PATH.")
-        .with_hint("planwright agent list"));
-    }
-    Ok((name, definition))
-}
-
-/// Turns off the strategize run of a preset: it costs another run, and a plain goal did not ask for one.
-/// Your own definitions are used unchanged.
-fn disable_strategy(mut definition: ActorDefinition) -> ActorDefinition {
-    if let ActorKind::Command(line) = &mut definition.kind {
-        line.strategize = None;
-    }
-    definition
-}
-
-/// Returns the only agent that is defined or installed. Asks on a terminal if there are several.
-fn find_only_actor(app: &App, config: &RepositoryConfig) -> Result<QualifiedName, CommandError> {
-    let own = actor_set::list_own_definitions(app)?;
-    let defined = own.iter().chain(&config.actors);
-    let mut names: Vec<QualifiedName> = defined.map(|one| one.name.clone()).collect();
-    names.extend(
-        actor_set::installed_presets()
-            .into_iter()
-            .map(|(one, _)| one.name.clone()),
-    );
-    names.sort();
-    names.dedup();
-    match names.as_slice() {
-        [only] => Ok(only.clone()),
-        [] => Err(
-            CommandError::new(CommandExit::NotFound, "No known agent is installed.")
-                .with_hint("Any command can be an agent: planwright help agents")
-                .with_hint("planwright agent list"),
-        ),
-        several => ask_for_actor(app, several),
-    }
-}
-
-fn ask_for_actor(app: &App, names: &[QualifiedName]) -> Result<QualifiedName, CommandError> {
-    let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
-    let listed = listed.join(", ");
-    let ambiguous = || {
-        CommandError::usage(format!("Several agents are available: {listed}."))
-            .with_hint(format!("planwright run --agent {} \"GOAL\"", names[0]))
-            .with_hint(format!("planwright config set actor {}", names[0]))
-    };
+/// Asks which of several agents to run. Without a terminal, fails and names them.
+fn ask_for_actor(app: &App, names: Vec<QualifiedName>) -> Result<QualifiedName, CommandError> {
     if !ui::can_ask_person(app.format) {
-        return Err(ambiguous());
+        return Err(CreatePlanError::SeveralActors(names).into());
     }
-    let answer = ui::ask_person(&format!("Which agent ({listed})? "));
+    let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let answer = ui::ask_person(&format!("Which agent ({})? ", listed.join(", ")));
     let chosen = names.iter().find(|name| Some(name.to_string()) == answer);
-    chosen.cloned().ok_or_else(ambiguous)
+    match chosen.cloned() {
+        Some(name) => Ok(name),
+        None => Err(CreatePlanError::SeveralActors(names).into()),
+    }
+}
+
+/// Makes the agent the default of all plans, unless its name means something only in this repository. If that
+/// fails, the person is asked again next time.
+fn remember_actor(app: &App, name: &QualifiedName, config: &PlanConfig) {
+    let known_elsewhere = config.actors.find_definition(name, &[]);
+    if !matches!(known_elsewhere, Ok(Some(_))) {
+        return;
+    }
+    let remembered = app
+        .settings
+        .write_setting(SettingKey::Actor, &name.to_string());
+    if remembered.is_ok() {
+        let _ = writeln!(
+            anstream::stderr().lock(),
+            "From now on, plans use {name}. To change that: planwright config set actor NAME"
+        );
+    }
 }

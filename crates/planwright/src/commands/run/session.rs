@@ -1,12 +1,14 @@
 //! A `run` session: drives the plan, or follows the process that does, until a person is needed. On a
 //! terminal, asks that person.
 
-use std::time::Duration;
-
 use actors::Stop;
-use lifecycle::{DriveOutcome, DriveProgress, LeaseWatch, PlanDriver};
+use lifecycle::{
+    DriveOutcome, DriveProgress, LeaseWatch, Lifecycle, LifecycleError, PlanDriver,
+    TranscriptStart, TranscriptStream,
+};
 use plan::decide::IdleReason;
-use plan::{Caller, Phase, Plan, PlanId, QualifiedName};
+use plan::takeover::HolderLiveness;
+use plan::{Caller, Plan, PlanId, QualifiedName};
 
 use super::session_end::{self, SessionDecision};
 use super::{LandingConsent, POLL_INTERVAL};
@@ -20,15 +22,6 @@ use crate::{actor_set, home, notify, signals};
 /// Expired leases to reclaim in one pass.
 const MAX_RECLAIMED_LEASES: usize = 50;
 
-/// Returns whether the plan carries definitions for its agents, so that the engine can run them.
-pub fn is_workable(plan: &Plan) -> bool {
-    let defined = |phase| {
-        plan.actor_for_phase(phase)
-            .is_some_and(|actor| plan.actor_definition(actor).is_some())
-    };
-    defined(Phase::Strategize) && defined(Phase::Execute)
-}
-
 /// Drives a plan until a person is needed, and asks them on a terminal. Repeats while they continue.
 pub fn continue_plan(
     app: &App,
@@ -40,14 +33,15 @@ pub fn continue_plan(
     let person = home::current_caller();
     let mut requester = Some(&person);
     loop {
-        let interrupted = drive_plan(app, plan_id, requester, &stop)?;
-        if interrupted {
+        let message = match drive_plan(app, plan_id, requester, &stop)? {
+            DriveEnd::Idle => None,
+            DriveEnd::Interrupted => Some("Interrupted. The work so far is kept."),
+            DriveEnd::Detached => Some("Detached. The plan keeps running. To follow it again:"),
+        };
+        if let Some(message) = message {
             let handle = app.lifecycle()?.short_handle(plan_id)?;
-            return Err(CommandError::new(
-                CommandExit::Interrupted,
-                "Interrupted. The work so far is kept.",
-            )
-            .with_hint(format!("planwright run {handle}")));
+            return Err(CommandError::new(CommandExit::Interrupted, message)
+                .with_hint(format!("planwright run {handle}")));
         }
         match session_end::ask_person(app, plan_id, consent)? {
             SessionDecision::Answer(answer) => return Ok(*answer),
@@ -56,13 +50,43 @@ pub fn continue_plan(
     }
 }
 
-/// Drives the plan, or follows its holder. Returns whether it was interrupted.
+/// Why a session no longer drives or follows its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DriveEnd {
+    /// A person is needed, or the plan ended.
+    Idle,
+    /// A signal stopped the work of this process.
+    Interrupted,
+    /// A signal arrived while another process worked on the plan, which it continues to do.
+    Detached,
+}
+
+/// Returns what a signal stopped: this process's work, or only following another one's.
+fn find_session_stop(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    owner: &str,
+) -> Result<DriveEnd, CommandError> {
+    let row = lifecycle.get_plan(plan_id)?;
+    let is_held_elsewhere = row
+        .plan
+        .stage()
+        .holder()
+        .is_some_and(|holder| holder.owner != owner);
+    let is_alive = lifecycle.leases().holder_liveness(&row)? != Some(HolderLiveness::Ended);
+    Ok(match is_held_elsewhere && is_alive {
+        true => DriveEnd::Detached,
+        false => DriveEnd::Interrupted,
+    })
+}
+
+/// Drives the plan, or follows its holder.
 fn drive_plan(
     app: &App,
     plan_id: PlanId,
     requester: Option<&Caller>,
     stop: &Stop,
-) -> Result<bool, CommandError> {
+) -> Result<DriveEnd, CommandError> {
     let lifecycle = app.lifecycle()?;
     let moment = app.clock.now().0;
     let owner = format!(
@@ -109,17 +133,23 @@ fn drive_until_idle(
     mut requester: Option<&Caller>,
     drive: &PlanDriver<'_>,
     progress: &ProgressDisplay,
-) -> Result<bool, CommandError> {
+) -> Result<DriveEnd, CommandError> {
     let (lifecycle, stop) = (drive.lifecycle, drive.stop);
     let mut watch = LeaseWatch::new(lifecycle::DEFAULT_LEASE);
+    let mut commits = lifecycle.watch_commits()?;
+    // What another process's agent says, from the start of its run.
+    let mut transcript = None;
     loop {
+        let mut held_elsewhere = None;
         match drive
             .drive_plan(plan_id, requester.take())
             .map_err(|error| explain_drive_error(app, plan_id, error))?
         {
-            DriveOutcome::Stopped => return Ok(true),
+            DriveOutcome::Stopped => {
+                return find_session_stop(lifecycle, plan_id, drive.owner);
+            }
             DriveOutcome::Idle(IdleReason::NeedsPerson | IdleReason::Ended)
-            | DriveOutcome::Blocked => return Ok(false),
+            | DriveOutcome::Blocked => return Ok(DriveEnd::Idle),
             DriveOutcome::Idle(IdleReason::NotDue(_)) => progress.show_waiting("waiting to retry"),
             DriveOutcome::OverBudget(over) => {
                 progress.show_waiting(&format!("waiting: {over}"));
@@ -134,15 +164,43 @@ fn drive_until_idle(
                 let _ = lifecycle
                     .leases()
                     .take_over_lease(plan_id, &mut watch, &app.new_call());
+                held_elsewhere = Some(lifecycle.get_plan(plan_id)?);
             }
             DriveOutcome::NoActor(name) => return Err(unknown_actor_error(app, plan_id, &name)?),
             DriveOutcome::Unreachable(error) => return Err(error.into()),
         }
-        lifecycle.store().wait_for_commit(POLL_INTERVAL)?;
-        if stop.wait_for_request(Duration::ZERO) {
-            return Ok(true);
+        match held_elsewhere {
+            Some(row) => {
+                let transcript = match &mut transcript {
+                    Some(transcript) => transcript,
+                    None => transcript
+                        .insert(lifecycle.transcript(plan_id, TranscriptStart::CurrentRun)?),
+                };
+                commits.wait_for_holder(&row, stop, || {
+                    show_new_entries(&row.plan, transcript, progress)
+                })?;
+            }
+            None => {
+                transcript = None;
+                commits.wait_for_commit(POLL_INTERVAL)?;
+            }
+        }
+        if stop.is_requested() {
+            return find_session_stop(lifecycle, plan_id, drive.owner);
         }
     }
+}
+
+/// Shows what another process's agent did since the last call, as the terminal of that process does.
+fn show_new_entries(
+    plan: &Plan,
+    transcript: &mut TranscriptStream<'_>,
+    progress: &ProgressDisplay,
+) -> Result<(), LifecycleError> {
+    while let Some(stored) = transcript.next_ready()? {
+        progress.update(plan, &DriveProgress::AgentEntry(stored.entry));
+    }
+    Ok(())
 }
 
 fn unknown_actor_error(

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use plan::actor::{ActorKind, ActorOutputFormat};
 use plan::invariant::RuleName;
 use plan::stage::{ApplyState, WorkState};
 use plan::{Event, Plan, PlanId, PlanStage, RecordedEvent};
@@ -9,6 +10,7 @@ use serde_json::json;
 use store::PlanRow;
 
 use api::PlanStanding;
+use api::landing::default_landing_options;
 
 use super::LandingConsent;
 use crate::cli::App;
@@ -16,6 +18,11 @@ use crate::commands::{CommandAnswer, apply, diff, revise};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::{signals, ui};
+
+/// How many of the next steps the end of a session shows. `planwright why` lists all.
+const MAX_SHOWN_STEPS: usize = 3;
+const MAX_REPORT_LINES: usize = 12;
+const MAX_DIFFSTAT_LINES: usize = 15;
 
 /// How a session goes on after a person was asked.
 pub enum SessionDecision {
@@ -124,14 +131,22 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
     }
 }
 
-/// Returns the agent's report, the diffstat and warnings.
+/// Returns what the run came to, the agent's report, the diffstat and warnings.
 fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id());
-    let mut text = format_report(row);
-    text.push_str(&diff::summarize_changes(
-        &lifecycle.sandboxes().view_changes(plan)?,
-        &[],
-    )?);
+    let changes = diff::ChangeSummary::of_changes(&lifecycle.sandboxes().view_changes(plan)?)?;
+    let used = lifecycle.budgets().read_ledger(plan)?.plan.settled;
+    let mut parts = vec![format!("{} done", ui::style_text(ui::GOOD, "✓"))];
+    parts.push(changes.describe_total());
+    if used.time >= 1_000_000 {
+        parts.push(ui::format_seconds(used.time / 1_000_000));
+    }
+    if used.cost > 0 {
+        parts.push(ui::format_money(used.cost));
+    }
+    let mut text = format!("{}\n", parts.join(" · "));
+    text.push_str(&format_report(row));
+    text.push_str(&changes.render_diffstat(MAX_DIFFSTAT_LINES));
     if let Some(needed) = row.plan.manual_landing_reason() {
         let profile = row.plan.profile();
         let note = format!("Profile {profile} does not land {needed}: apply it yourself.");
@@ -160,24 +175,36 @@ fn is_result_unchanged(history: &[RecordedEvent]) -> bool {
     }
 }
 
-/// Returns the agent's report, shortened.
+/// Returns the agent's report, shortened: of a program that only prints text, the end of what it printed.
 fn format_report(row: &PlanRow) -> String {
-    const MAX_REPORT_LINES: usize = 12;
     let report = row.plan.result().and_then(|result| result.report.as_ref());
     let Some(report) = report else {
         return String::new();
     };
-    let lines = report.as_str().lines().count();
-    let mut text: String = report
-        .as_str()
-        .lines()
-        .take(MAX_REPORT_LINES)
-        .map(|line| format!("  {}\n", ui::truncate_line(line, 110)))
-        .collect();
-    if lines > MAX_REPORT_LINES {
-        text.push_str("  …\n");
+    let lines: Vec<String> = ui::wrap_text(report.as_str(), ui::terminal_width());
+    let surplus = lines.len().saturating_sub(MAX_REPORT_LINES);
+    let shown = match prints_text(&row.plan) {
+        true => &lines[surplus..],
+        false => &lines[..lines.len() - surplus],
+    };
+    let mut text: String = shown.iter().map(|line| format!("{line}\n")).collect();
+    if surplus > 0 {
+        let left_out = ui::style_text(ui::DIM, "  …\n");
+        match prints_text(&row.plan) {
+            true => text.insert_str(0, &left_out),
+            false => text.push_str(&left_out),
+        }
     }
     text
+}
+
+/// Returns whether the plan's agent is a program that only prints text.
+fn prints_text(plan: &Plan) -> bool {
+    let definition = plan.actor_definition(&plan.actors().execution);
+    match definition.map(|definition| &definition.kind) {
+        Some(ActorKind::Command(line)) => line.output == ActorOutputFormat::Text,
+        Some(ActorKind::Human { .. }) | None => false,
+    }
 }
 
 fn ask_for_answer(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandError> {
@@ -229,7 +256,7 @@ fn land_result(app: &App, plan_id: PlanId, row: &PlanRow) -> Result<CommandAnswe
     apply::land_plan(
         app,
         plan_id,
-        apply::default_landing_options(row),
+        default_landing_options(&row.plan),
         &app.new_call(),
     )
 }
@@ -238,7 +265,7 @@ fn land_result(app: &App, plan_id: PlanId, row: &PlanRow) -> Result<CommandAnswe
 struct ClosingMessage {
     text_before: String,
     text_after: String,
-    /// Shown before the plan's usual next command.
+    /// Shown before the plan's next commands.
     hints: Vec<String>,
     exit: CommandExit,
 }
@@ -259,11 +286,6 @@ impl ClosingMessage {
             ..self
         }
     }
-
-    fn with_hint(mut self, hint: String) -> Self {
-        self.hints.push(hint);
-        self
-    }
 }
 
 /// Answers with where the plan stands, the next commands and a matching exit code.
@@ -280,12 +302,10 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
             ClosingMessage::new(CommandExit::NeedsPerson).with_text(describe_strategy(app, row)?)
         }
         PlanStage::Execute(WorkState::Complete) if row.plan.has_targets() => {
-            describe_review(app, row, &handle)?
+            describe_review(app, row)?
         }
-        PlanStage::Strategize(work) | PlanStage::Execute(work) => {
-            describe_work(app, row, work, &handle)?
-        }
-        PlanStage::Apply(landing) => describe_landing(landing, &row.plan, &handle),
+        PlanStage::Strategize(work) | PlanStage::Execute(work) => describe_work(app, row, work)?,
+        PlanStage::Apply(landing) => describe_landing(landing, &row.plan),
     };
     let text = format!(
         "{}{} {}\n{}",
@@ -299,22 +319,11 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
         text,
     );
     answer.exit = closing.exit;
-    for hint in closing.hints.into_iter().chain(app.next_command(row)?) {
+    let next_commands = app.next_commands(row)?.into_iter().take(MAX_SHOWN_STEPS);
+    for hint in closing.hints.into_iter().chain(next_commands) {
         answer = answer.with_hint(hint);
     }
     Ok(answer)
-}
-
-/// Returns whether any run of the plan left a transcript on this host.
-fn has_transcript(app: &App, row: &PlanRow) -> Result<bool, CommandError> {
-    let runs = app
-        .lifecycle()?
-        .local_host()?
-        .sandboxes
-        .runs()
-        .list_runs(row.plan.id());
-    let runs = runs.map_err(lifecycle::LifecycleError::Sandbox)?;
-    Ok(runs.iter().any(|run| run.transcript_path().exists()))
 }
 
 /// Lists the rules that block a plan, with their evidence.
@@ -337,10 +346,8 @@ fn describe_blocking_rules(row: &PlanRow) -> String {
     }
 }
 
-fn describe_review(app: &App, row: &PlanRow, handle: &str) -> Result<ClosingMessage, CommandError> {
-    let mut closing = ClosingMessage::new(CommandExit::NeedsPerson)
-        .with_hint(format!("planwright diff {handle}"))
-        .with_hint(format!("planwright revise {handle} \"TEXT\""));
+fn describe_review(app: &App, row: &PlanRow) -> Result<ClosingMessage, CommandError> {
+    let mut closing = ClosingMessage::new(CommandExit::NeedsPerson);
     // On a terminal, the review prompt has just shown it.
     if !ui::can_ask_person(app.format) {
         closing.text_before = describe_result(app, row)?;
@@ -352,7 +359,6 @@ fn describe_work(
     app: &App,
     row: &PlanRow,
     work: &WorkState,
-    handle: &str,
 ) -> Result<ClosingMessage, CommandError> {
     Ok(match work {
         WorkState::AwaitingInput(question) => ClosingMessage::new(CommandExit::NeedsPerson)
@@ -363,10 +369,6 @@ fn describe_work(
             if let Err(error) = app.lifecycle()?.sandboxes().check_resource_paths(&row.plan) {
                 closing.hints.extend(CommandError::from(error).hints);
             }
-            // An agent that failed to start leaves no transcript.
-            if has_transcript(app, row)? {
-                closing = closing.with_hint(format!("planwright log {handle} --transcript"));
-            }
             closing
         }
         WorkState::Cancelled(_) => ClosingMessage::new(CommandExit::NotLanded),
@@ -376,19 +378,13 @@ fn describe_work(
     })
 }
 
-fn describe_landing(landing: &ApplyState, plan: &Plan, handle: &str) -> ClosingMessage {
+fn describe_landing(landing: &ApplyState, plan: &Plan) -> ClosingMessage {
     match landing {
         ApplyState::Applied(_) => {
             let report = plan.result();
             let report = report.and_then(|result| result.report.as_ref());
             let report = report.map(|report| format!("{}\n", ui::escape_controls(report.as_str())));
-            let closing =
-                ClosingMessage::new(CommandExit::Ok).with_text(report.unwrap_or_default());
-            if plan.has_targets() {
-                closing.with_hint(format!("planwright undo {handle}"))
-            } else {
-                closing
-            }
+            ClosingMessage::new(CommandExit::Ok).with_text(report.unwrap_or_default())
         }
         ApplyState::Constrained(constraint) => ClosingMessage::new(CommandExit::Conflict)
             .with_text(indent_text(constraint.message.as_str())),
