@@ -262,3 +262,17 @@ fn a_store_that_was_tampered_with_does_not_verify() {
     let envelope = shell.run(&["--format", "json", "store", "verify"]).finish();
     assert_eq!(envelope.envelope()["status"], "error");
 }
+
+#[test]
+fn hints_do_not_repeat_the_password_of_the_store() {
+    let shell = TranscriptShell::new();
+    let store = "postgres://ada:swordfish@127.0.0.1:1/plans";
+    for format in ["human", "json"] {
+        let run = shell.run(&["--store", store, "--format", format, "doctor"]);
+        let said = run.with_variable("PATH", "/usr/bin:/bin").finish();
+        let all = format!("{}{}", said.stdout, said.stderr);
+        assert!(!all.contains("swordfish"), "{said:?}");
+        assert!(all.contains("planwright help agents"), "{said:?}");
+        assert!(all.contains("PLANWRIGHT_STORE"), "{said:?}");
+    }
+}

@@ -189,13 +189,14 @@ fn limits_come_from_flags_the_repository_and_the_user_in_this_order() {
     assert_eq!(limits["tokens"], 9000, "{limits}");
     assert_eq!(limits["time_seconds"], 3600, "{limits}");
     assert_eq!(limits["attempts"], 3, "{limits}");
-    let first = repo
+    run_program(&repo, &["--detach", "Write notes"]);
+    let status = repo
         .program
-        .run(["run", "--agent", "agent", "--detach", "Write notes"])
+        .run(["status", "@"])
         .with_directory(repo.shop_path())
         .finish();
     let says = "3 attempts, 1h each, $3.50 in total, 9000 tokens in total, 2h in total";
-    assert!(first.stderr.contains(says), "{first:?}");
+    assert!(status.stdout.contains(says), "{status:?}");
 }
 
 #[test]

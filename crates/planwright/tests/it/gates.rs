@@ -157,6 +157,64 @@ fn under_auto_it_begins_anew_and_then_waits() {
     assert_eq!(data["reversion_count"], 3);
 }
 
+/// No agent can install what a rule's command lacks: the agent works once, a person is told what is missing, and
+/// once it is there the same result lands.
+#[test]
+fn a_rule_that_cannot_run_starts_no_agent_again() {
+    for (command, missing) in [
+        ("no-such-program --all", "no-such-program"),
+        ("./tool.sh", "./tool.sh"),
+        ("env no-such-interpreter x", "no-such-interpreter"),
+        ("sh -c 'no-such-program'", "no-such-program"),
+    ] {
+        let env = stubborn_agent("echo x >> src/a.txt");
+        env.repo.write_file("tool.sh", "#!/no/such/interpreter\n");
+        env.repo
+            .run_git(&["update-index", "--add", "--chmod=+x", "tool.sh"]);
+        env.repo.run_git(&["commit", "-qm", "a tool"]);
+        env.repo
+            .run_ok(&["rule", "add", "tests", "--command", command]);
+        let run = ["run", "--agent", "scribe", "--profile", "auto", "Write it"];
+        let data = env.run_expecting(5, &run);
+        let plan = data["plan_id"].as_str().unwrap().to_owned();
+        assert_eq!(env.repo.plan_state(&plan), "execute/complete", "{command}");
+        env.run_expecting(0, &["work", "--drain"]);
+        assert_eq!(env.read_starts().len(), 1, "{command}");
+        let named = format!("`{missing}` is missing or not executable");
+        let why = env.run_here(&["why", &plan]).stdout;
+        assert!(why.contains(&named), "{command}: {why}");
+        let applied = env.run_as_person(&["apply", &plan, "--yes"]);
+        assert_eq!(applied.exit_code(), Some(5), "{applied:?}");
+        assert!(
+            applied.stderr.contains("rule `tests` cannot run"),
+            "{applied:?}"
+        );
+        assert!(applied.stderr.contains(&named), "{applied:?}");
+    }
+}
+
+/// A verdict that a program was missing is not kept: the program may have been installed since.
+#[test]
+fn a_rule_that_could_not_run_is_tried_again() {
+    let env = stubborn_agent("echo x >> src/a.txt");
+    let tool = env.tool_path("late-tool");
+    let command = tool.to_str().unwrap().to_owned();
+    let words = [
+        "config",
+        "set",
+        "sandbox.readable",
+        tool.parent().unwrap().to_str().unwrap(),
+    ];
+    env.repo.run_ok(&words);
+    env.repo
+        .run_ok(&["rule", "add", "tests", "--command", &command]);
+    let (plan, _) = env.start_plan(5);
+    env.run_expecting(5, &["apply", &plan, "--yes"]);
+    env.write_tool("late-tool", "#!/bin/sh\nexit 0\n");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert_eq!(env.read_starts().len(), 1);
+}
+
 /// The rules are those of the branch. What an agent writes into its own copy of them is a change like any
 /// other.
 #[test]

@@ -210,7 +210,8 @@ fn of_several_agents_a_person_says_which() {
     let said = run.finish();
     assert_eq!(said.exit_code(), Some(2), "{said:?}");
     assert!(said.stderr.contains(several), "{said:?}");
-    let hint = "try: planwright run --agent claude \"GOAL\"";
+    // No agent is proposed just because its name comes first.
+    let hint = "For all plans: planwright config set actor NAME";
     assert!(said.stderr.contains(hint), "{said:?}");
     assert_eq!(plans().as_array().unwrap().len(), 0);
 
@@ -226,7 +227,15 @@ fn of_several_agents_a_person_says_which() {
     assert_eq!(shown["actors"]["execution"], "codex");
     assert_eq!(describe_state(&shown), "execute/complete");
 
-    // Said once for all, it is not asked any more.
+    // The answer is remembered, and can be changed.
+    assert!(seen.contains("From now on, plans use codex."), "{seen}");
+    let said = run.finish();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    let plan = plans()[0]["plan_id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        repo.run_ok(&["status", &plan])["actors"]["execution"],
+        "codex"
+    );
     repo.run_ok(&["config", "set", "actor", "claude"]);
     let said = run.finish();
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
@@ -235,6 +244,57 @@ fn of_several_agents_a_person_says_which() {
         repo.run_ok(&["status", &plan])["actors"]["execution"],
         "claude"
     );
+}
+
+/// Such as one with other variables: it does not make a strategy that nobody asked for.
+#[test]
+fn copy_of_a_preset_runs_as_the_preset_does() {
+    let repo = ShopRepository::new();
+    let path = with_agents(&[]);
+    let calls = path.path().join("calls");
+    let script = format!(
+        "#!/bin/sh\necho \"$*\" >> {}\necho >> README.md\n",
+        calls.display()
+    );
+    testkit::write_program(&path.path().join("claude"), &script);
+    let program = &repo.program;
+    let shown = program.run(["agent", "show", "claude"]).finish();
+    let copy = shown
+        .stdout
+        .replacen("name: claude", "name: work-claude", 1);
+    let writable = format!("writable:\n  - {}\n", path.path().display());
+    let file = path.path().join("copy.yaml");
+    std::fs::write(&file, copy.replace("writable:\n", &writable)).unwrap();
+    repo.run_ok(&["agent", "add", file.to_str().unwrap()]);
+    let run = program.run(["run", "--agent", "work-claude", "Tidy the shop"]);
+    let run = run.with_directory(repo.shop_path());
+    let said = run.with_variable("PATH", path.path()).finish();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    let calls = std::fs::read_to_string(calls).unwrap();
+    assert_eq!(calls.lines().count(), 1, "{calls}");
+    assert!(calls.contains("bypassPermissions"), "{calls}");
+}
+
+/// npm installs an old version without a word if Node.js is too old for the current one.
+#[test]
+fn doctor_names_agents_that_are_older_than_those_known_to_work() {
+    let repo = ShopRepository::new();
+    let path = with_agents(&[]);
+    let package = path.path().join("node_modules/@anthropic-ai/claude-code");
+    std::fs::create_dir_all(&package).unwrap();
+    testkit::write_program(&package.join("cli.js"), ANY_AGENT);
+    std::os::unix::fs::symlink(package.join("cli.js"), path.path().join("claude")).unwrap();
+    for (version, is_old) in [("2.1.1", true), ("999.0.0", false)] {
+        let manifest = format!(r#"{{"version": "{version}"}}"#);
+        std::fs::write(package.join("package.json"), manifest).unwrap();
+        let doctor = repo.program.run(["doctor"]);
+        let said = doctor.with_variable("PATH", path.path()).finish();
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
+        let shown = format!("claude {version}");
+        assert!(said.stdout.contains(&shown), "{said:?}");
+        assert_eq!(said.stdout.contains("(known to work: "), is_old, "{said:?}");
+        assert_eq!(said.stderr.contains("node --version"), is_old, "{said:?}");
+    }
 }
 
 #[test]

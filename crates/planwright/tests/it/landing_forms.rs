@@ -244,3 +244,34 @@ fn the_hint_to_confirm_repeats_how_to_land() {
     let hint = "--yes --as branch side -- src/a.txt";
     assert!(asked.stderr.contains(hint), "{asked:?}");
 }
+
+#[test]
+fn the_commit_names_its_agent_and_takes_a_message() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let agent = "--format=%(trailers:key=Planwright-Agent,valueonly)";
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(
+        0,
+        &["apply", &plan, "--yes", "-m", "Count sheep\n\nTo sleep."],
+    );
+    let message = env.repo.run_git(&["log", "-1", "--format=%B", "main"]);
+    let expected = format!("Count sheep\n\nTo sleep.\n\nPlanwright-Plan: {plan}\n");
+    assert!(message.starts_with(&expected), "{message}");
+    assert_eq!(
+        env.repo.run_git(&["log", "-1", agent, "main"]).trim(),
+        "scribe"
+    );
+    // Nobody worked on an undo.
+    env.run_expecting(0, &["undo", &plan, "--yes"]);
+    assert_eq!(env.repo.run_git(&["log", "-1", agent, "main"]).trim(), "");
+    // What was signed earlier keeps its message.
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(0, &["approve", &plan, "--message", "Signed words"]);
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    let subject = env.repo.run_git(&["log", "-1", "--format=%s", "main"]);
+    assert_eq!(subject.trim(), "Signed words");
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(2, &["apply", &plan, "--yes", "--message", " "]);
+    let uncommitted = ["apply", &plan, "--yes", "--as", "uncommitted", "-m", "x"];
+    env.run_expecting(2, &uncommitted);
+}

@@ -5,24 +5,29 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
+mod advice;
 mod answers;
 mod applied_together;
 mod attacks;
 mod bad_arguments;
 mod bad_files;
 mod bad_stores;
+mod browser;
 mod budgets;
 mod commands;
+mod completions;
 mod conditions;
 mod confined_commands;
 mod conflict_markers;
 mod daily;
 mod demo;
+mod docs_tour;
 mod entering;
 mod file_modes;
 mod gates;
 mod goals;
 mod ignored_files;
+mod init;
 mod landing;
 mod landing_forms;
 mod landing_table;
@@ -33,13 +38,13 @@ mod output;
 mod permissions;
 mod preferences;
 mod privacy;
-mod readme_tour;
 mod recent_plan;
 mod reference;
 mod results;
 mod revising;
 mod rule_warnings;
 mod rules;
+mod server;
 mod sessions;
 mod shell;
 mod shop_repository;

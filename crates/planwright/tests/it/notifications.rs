@@ -70,7 +70,7 @@ fn a_failed_plan_is_not_waited_for_to_land() {
     let env = ScriptedAgentEnv::with_script("#!/bin/sh\nexit 3\n");
     let (plan, _) = env.start_plan(7);
     env.run_expecting(7, &["wait", &plan, "--until", "landed"]);
-    env.run_expecting(0, &["wait", &plan]);
+    env.run_expecting(7, &["wait", &plan]);
 }
 
 /// They are signed in while they work: nobody waits for the end of a lease.

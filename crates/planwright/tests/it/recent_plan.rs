@@ -1,4 +1,4 @@
-//! What `@` means: the plan a person last made or named in this checkout.
+//! What `@` and `@-` mean, and which plan a command takes if none is named.
 
 use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv, describe_state};
 
@@ -76,4 +76,132 @@ fn what_lands_undoes_or_cancels_says_which_plan_it_took() {
     env.start_plan(6);
     let seen = env.run_as_person(&["cancel", "@"]);
     assert!(seen.stdout.contains("Write a line"), "{seen:?}");
+}
+
+/// The handle that people see: the end of the id.
+fn handle_of(plan: &str) -> String {
+    plan[plan.len() - 4..].to_lowercase()
+}
+
+#[test]
+fn a_command_without_a_plan_takes_the_last_one_and_says_so() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (first, _) = env.start_plan(6);
+    let (second, _) = env.start_plan(6);
+    for words in [["status"], ["why"], ["log"], ["path"], ["diff"]] {
+        assert_eq!(env.run_expecting(0, &words)["plan_id"], second.as_str());
+    }
+    for words in [&["diff", "r1"][..], &["diff", "--since", "r1"]] {
+        assert_eq!(env.run_expecting(0, words)["plan_id"], second.as_str());
+    }
+    env.run_expecting(2, &["diff", "r1", "--since", "r1"]);
+    for words in [&["diff"][..], &["log"], &["why"], &["path"]] {
+        let seen = env.run_as_person(words);
+        assert_eq!(seen.exit_code(), Some(0), "{seen:?}");
+        let named = format!("{} Write a line", handle_of(&second));
+        assert!(seen.stderr.starts_with(&named), "{words:?}: {seen:?}");
+    }
+    let shown = env.run_as_person(&["status"]);
+    assert!(shown.stdout.contains(&handle_of(&second)), "{shown:?}");
+    // Landing asks as it does for a named plan.
+    env.run_expecting(6, &["apply"]);
+    env.run_expecting(0, &["apply", "--yes"]);
+    let undone = env.run_as_person(&["undo", "--yes"]);
+    assert_eq!(undone.exit_code(), Some(0), "{undone:?}");
+    env.run_expecting(0, &["status", &first]);
+    let cancelled = env.run_as_person(&["cancel"]);
+    assert!(
+        cancelled.stderr.contains(&handle_of(&first)),
+        "{cancelled:?}"
+    );
+    let waited = env.run_expecting(7, &["wait"]);
+    assert_eq!(waited["plans"][0]["plan_id"], first.as_str());
+}
+
+#[test]
+fn the_plan_before_goes_back_and_forth() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.run_expecting(3, &["status", "@-"]);
+    let (first, _) = env.start_plan(6);
+    env.run_expecting(3, &["status", "@-"]);
+    let (second, _) = env.start_plan(6);
+    for expected in [&first, &second, &first] {
+        assert_eq!(
+            env.run_expecting(0, &["status", "@-"])["plan_id"],
+            **expected
+        );
+        assert_eq!(recent_plan(&env), **expected);
+    }
+}
+
+#[test]
+fn one_argument_is_the_text_unless_it_names_a_plan() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (first, _) = env.start_plan(6);
+    let (second, _) = env.start_plan(6);
+    let version = |plan: &str| env.run_expecting(0, &["plumbing", "show", plan])["version"].clone();
+    let before = (version(&first), version(&second));
+    for word in [&handle_of(&first), &first, &second[..12], "@", "@-"] {
+        for verb in ["revise", "answer"] {
+            let seen = env.run_as_person(&[verb, word]);
+            assert_eq!(seen.exit_code(), Some(2), "{seen:?}");
+            let both = [
+                format!("{verb} {word} \"TEXT\""),
+                format!("{verb} @ {word}"),
+            ];
+            for command in both {
+                assert!(seen.stderr.contains(&command), "{command}: {seen:?}");
+            }
+        }
+        let seen = env.run_as_person(&["waive", word, "--reason", "old"]);
+        assert_eq!(seen.exit_code(), Some(2), "{seen:?}");
+        // A branch whose name was forgotten.
+        if !word.starts_with('@') {
+            let seen = env.run_as_person(&["apply", "--yes", "--as", "branch", word]);
+            assert_eq!(seen.exit_code(), Some(2), "{seen:?}");
+            assert!(
+                seen.stderr.contains(&format!("apply {word} --as")),
+                "{seen:?}"
+            );
+        }
+    }
+    env.run_expecting(2, &["revise"]);
+    assert_eq!((version(&first), version(&second)), before);
+    // Words that name no plan, and short ones, are texts. Flags may stand between the arguments.
+    env.run_expecting(6, &["revise", "Write more"]);
+    env.run_expecting(6, &["revise", "2"]);
+    assert_eq!(version(&first), before.0);
+    let after = version(&second);
+    assert_ne!(after, before.1);
+    env.run_expecting(0, &["revise", &handle_of(&first), "--detach", "shorter"]);
+    assert_ne!(version(&first), before.0);
+    assert_eq!(version(&second), after);
+    let refused = env.run_here(&["waive", "@-", "tests", "--reason", "not here"]);
+    assert!(
+        refused.stdout.contains(&format!("plan {second}")),
+        "{refused:?}"
+    );
+    let refused = env.run_here(&["waive", "tests", "--reason", "not here"]);
+    assert!(
+        refused.stdout.contains(&format!("plan {second}")),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn scripts_and_agents_must_name_the_plan() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.start_plan(6);
+    let said = env.run_here(&["plumbing", "cancel"]);
+    assert_eq!(said.exit_code(), Some(2), "{said:?}");
+    let agent = env.repo.program.run(["cancel"]);
+    let said = agent
+        .with_directory(env.repo.shop_path())
+        .with_variable("PLANWRIGHT_RUN_KEY", "k")
+        .finish();
+    assert_eq!(said.exit_code(), Some(2), "{said:?}");
+    assert_eq!(
+        describe_state(&env.run_expecting(0, &["status"])),
+        "execute/complete"
+    );
 }

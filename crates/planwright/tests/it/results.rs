@@ -291,3 +291,209 @@ fn stashes_and_branches_of_an_agent_are_kept_and_named() {
     let restored = repo.run_ok(&["sandbox", "restore", &landed]);
     assert_eq!(restored["agent_refs"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn results_have_numbers_and_stay_comparable() {
+    let repo = ShopRepository::new();
+    let plan = repo.submit_three_changes();
+    for (file, text) in [("p1", "uno\n"), ("p4", "four\n")] {
+        repo.run_ok(&["revise", &plan, "Change it", "--detach"]);
+        repo.submit_again(&plan, |sandbox| {
+            std::fs::write(sandbox.join(file), text).unwrap();
+        });
+    }
+    let shown = repo.run_ok(&["diff", &plan]);
+    let results = shown["results"].as_array().unwrap();
+    let numbers: Vec<_> = results.iter().map(|one| one["number"].as_u64()).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(3)]);
+    assert_eq!(results[2]["changes"], 4);
+    let changed = |arguments: &[&str]| -> Vec<String> {
+        let shown = repo.run_ok(&[&["diff", &plan][..], arguments].concat());
+        let files = shown["resources"][0]["files"].as_array().unwrap().clone();
+        let paths = files.iter().map(|file| file["path"].as_str().unwrap());
+        paths.map(str::to_owned).collect()
+    };
+    assert_eq!(changed(&["r1..r2"]), ["p1"]);
+    assert_eq!(changed(&["r1..r3"]), ["p1", "p4"]);
+    assert_eq!(changed(&["--since", "r2"]), ["p4"]);
+    assert_eq!(changed(&["r1"]), ["p1", "p2", "p3"]);
+    repo.run_bad(3, &["diff", &plan, "r4"], "r3");
+    repo.run_bad(2, &["diff", &plan, "2"], "r1..r3");
+}
+
+#[test]
+fn hunks_are_listed_with_ids_that_survive_other_changes() {
+    let repo = ShopRepository::new();
+    let plan = repo.submit_usual_change();
+    let hunk = |path: &str| {
+        let shown = repo.run_ok(&["diff", &plan, "--hunks", "--", path]);
+        shown["files"][0]["hunks"][0].clone()
+    };
+    let before = hunk("src/a.txt");
+    assert_eq!(before["part"], "lines");
+    let lines = before["regions"][0]["lines"].as_array().unwrap();
+    let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str()).collect();
+    assert_eq!(kinds, [Some("removed"), Some("added")]);
+    assert_eq!(lines[1]["text"], "SIX");
+    let shown = repo.run_plain(&["diff", &plan, "--hunks"]);
+    assert!(shown.contains(before["short"].as_str().unwrap()), "{shown}");
+    assert!(shown.contains("+SIX"), "{shown}");
+    repo.run_ok(&["revise", &plan, "Change it", "--detach"]);
+    repo.submit_again(&plan, |sandbox| {
+        let path = sandbox.join("src/a.txt");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, format!("zero\n{text}")).unwrap();
+    });
+    let listed = repo.run_ok(&["diff", &plan, "--hunks", "--", "src/a.txt"]);
+    let hunks = listed["files"][0]["hunks"].as_array().unwrap();
+    assert_eq!(hunks.len(), 2);
+    assert_eq!(hunks[1]["id"], before["id"]);
+    assert!(listed["pickable"].is_string());
+    let earlier = repo.run_ok(&["diff", &plan, "r1", "--hunks"]);
+    assert!(earlier["pickable"].is_null());
+}
+
+/// Two changed regions in one file, and another file.
+fn submit_parts(repo: &ShopRepository) -> String {
+    repo.submit_plan(|sandbox| {
+        let text = "ONE\ntwo\nthree\nfour\nfive\nSIX\n";
+        std::fs::write(sandbox.join("src/a.txt"), text).unwrap();
+        std::fs::write(sandbox.join("new.txt"), "new\n").unwrap();
+    })
+}
+
+/// The ids of the hunks at a path.
+fn hunks_at(repo: &ShopRepository, plan: &str, path: &str) -> Vec<String> {
+    let shown = repo.run_ok(&["diff", plan, "--hunks", "--", path]);
+    let hunks = shown["files"][0]["hunks"].as_array().unwrap();
+    let short = hunks.iter().map(|hunk| hunk["short"].as_str().unwrap());
+    short.map(str::to_owned).collect()
+}
+
+#[test]
+fn chosen_hunks_land_and_the_rest_becomes_a_plan() {
+    let repo = ShopRepository::new();
+    let plan = submit_parts(&repo);
+    let first = &hunks_at(&repo, &plan, "src/a.txt")[0];
+    let landed = repo.run_ok(&["apply", &plan, "--yes", "--hunk", first]);
+    assert_eq!(
+        repo.read_file("src/a.txt"),
+        "ONE\ntwo\nthree\nfour\nfive\nsix\n"
+    );
+    assert!(!repo.shop_path().join("new.txt").exists());
+    let rest = landed["rest"].as_str().unwrap().to_owned();
+    let last = &hunks_at(&repo, &rest, "src/a.txt")[0];
+    repo.run_ok(&["apply", &rest, "--yes", "--hunk", last, "--", "new.txt"]);
+    assert_eq!(
+        repo.read_file("src/a.txt"),
+        "ONE\ntwo\nthree\nfour\nfive\nSIX\n"
+    );
+    assert_eq!(repo.read_file("new.txt"), "new\n");
+    repo.assert_tidy();
+}
+
+#[test]
+fn the_rest_of_a_pick_can_be_let_go() {
+    let repo = ShopRepository::new();
+    let plan = submit_parts(&repo);
+    let landed = repo.run_ok(&["apply", &plan, "--yes", "--rest", "drop", "--", "new.txt"]);
+    assert!(landed["rest"].is_null());
+    assert_eq!(repo.read_file("new.txt"), "new\n");
+    assert_eq!(
+        repo.read_file("src/a.txt"),
+        "one\ntwo\nthree\nfour\nfive\nsix\n"
+    );
+    repo.assert_tidy();
+}
+
+#[test]
+fn dropped_parts_stay_out_of_the_result() {
+    let repo = ShopRepository::new();
+    let plan = submit_parts(&repo);
+    repo.run_ok(&["approve", &plan]);
+    let approved = repo.run_ok(&["status", &plan]);
+    assert_eq!(approved["standing"], "approved", "{approved}");
+    let hunks = hunks_at(&repo, &plan, "src/a.txt");
+    let dropped = repo.run_ok(&["drop", &plan, "--hunk", &hunks[1]]);
+    assert!(dropped["approved_by"].is_null(), "the approval is void");
+    assert_eq!(dropped["standing"], "needs review", "{dropped}");
+    assert_eq!(dropped["reduced"][0], "src/a.txt");
+    assert_eq!(repo.plan_state(&plan), "execute/complete");
+    // The hunk is of an earlier result now.
+    repo.run_bad(3, &["drop", &plan, "--hunk", &hunks[1]], "no hunk");
+    repo.run_ok(&["drop", &plan, "new.txt"]);
+    let shown = repo.run_ok(&["diff", &plan]);
+    assert_eq!(shown["results"].as_array().unwrap().len(), 3);
+    assert_eq!(shown["results"][2]["source"], "picked");
+    repo.run_bad(3, &["drop", &plan, "*.nothing"], "no changed path matches");
+    repo.run_bad(2, &["drop", &plan, "src"], "Nothing of the result");
+    repo.run_ok(&["apply", &plan, "--yes"]);
+    assert_eq!(
+        repo.read_file("src/a.txt"),
+        "ONE\ntwo\nthree\nfour\nfive\nsix\n"
+    );
+    assert!(!repo.shop_path().join("new.txt").exists());
+    repo.assert_tidy();
+}
+
+#[test]
+fn rules_judge_exactly_the_picked_tree() {
+    let repo = ShopRepository::new();
+    repo.run_ok(&[
+        "rule",
+        "add",
+        "no-six",
+        "--command",
+        "! grep -q SIX src/a.txt",
+        "--at",
+        "apply",
+    ]);
+    repo.run_ok(&[
+        "rule",
+        "add",
+        "one",
+        "--expr",
+        "totals.files == 1",
+        "--at",
+        "apply",
+    ]);
+    let plan = submit_parts(&repo);
+    repo.run_bad(5, &["apply", &plan, "--yes"], "no-six");
+    let hunks = hunks_at(&repo, &plan, "src/a.txt");
+    let landed = repo.run_ok(&["apply", &plan, "--yes", "--hunk", &hunks[0]]);
+    let rest = landed["rest"].as_str().unwrap().to_owned();
+    repo.run_bad(5, &["apply", &rest, "--yes"], "no-six");
+    repo.assert_landed_nothing_more("ONE\ntwo\nthree\nfour\nfive\nsix\n");
+}
+
+impl ShopRepository {
+    fn assert_landed_nothing_more(&self, text: &str) {
+        assert_eq!(self.read_file("src/a.txt"), text);
+        assert_eq!(self.run_git(&["status", "--porcelain"]), "");
+        assert_eq!(self.run_git(&["rev-list", "--count", "HEAD"]), "2");
+    }
+}
+
+/// What was taken out is gone from the sandbox when the agent goes on, and it is told.
+#[test]
+fn the_next_run_starts_from_the_picked_tree() {
+    let repo = ShopRepository::new();
+    let plan = submit_parts(&repo);
+    let hunks = hunks_at(&repo, &plan, "src/a.txt");
+    repo.run_ok(&["drop", &plan, "new.txt", "--hunk", &hunks[0]]);
+    repo.run_ok(&["revise", &plan, "Go on", "--detach"]);
+    repo.submit_again(&plan, |sandbox| {
+        let text = std::fs::read_to_string(sandbox.join("src/a.txt")).unwrap();
+        assert_eq!(text, "one\ntwo\nthree\nfour\nfive\nSIX\n");
+        assert!(!sandbox.join("new.txt").exists());
+        std::fs::write(sandbox.join("more.txt"), "more\n").unwrap();
+    });
+    repo.run_ok(&["apply", &plan, "--yes"]);
+    assert_eq!(
+        repo.read_file("src/a.txt"),
+        "one\ntwo\nthree\nfour\nfive\nSIX\n"
+    );
+    assert_eq!(repo.read_file("more.txt"), "more\n");
+    assert!(!repo.shop_path().join("new.txt").exists());
+    repo.assert_tidy();
+}

@@ -43,12 +43,12 @@ fn files_that_are_dropped_at_the_terminal_go_back_and_the_agent_is_told() {
         .with_directory(env.repo.shop_path());
     let mut terminal = run.with_variable("TERM", "xterm").start_on_terminal();
     terminal
-        .wait_for_text("3 files changed")
+        .wait_for_text("3 files ")
         .wait_for_text("ater?")
         .type_line("f");
     terminal.wait_for_text("dropped? ").type_line("*.log");
     terminal
-        .wait_for_text("1 file changed")
+        .wait_for_text("1 file ")
         .wait_for_text("ater?")
         .type_line("a");
     let (status, seen) = terminal.wait_for_end();
@@ -81,7 +81,7 @@ fn feedback_and_dropped_files_reach_the_agent_and_the_newest_comes_last() {
     let words = ["revise", &plan, "No logs, please", "--drop", "src/*.log"];
     let said = env.run_as_person(&words);
     assert_eq!(said.exit_code(), Some(6), "{said:?}");
-    assert!(said.stdout.contains("1 file changed"), "{said:?}");
+    assert!(said.stdout.contains("1 file +"), "{said:?}");
     assert_both_logs_are_dropped(&env);
     let feedback = read_assignment(&env)["feedback"].clone();
     assert_eq!(feedback.as_array().unwrap().len(), 1);

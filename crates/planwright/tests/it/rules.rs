@@ -8,10 +8,11 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::{TestProgram, TestRunOutput};
 
-use crate::readme_tour::{find_block_after, make_script};
+use crate::docs_tour::{find_block_after, make_script};
 use crate::shop_repository::ShopRepository;
 
 const RULES_PAGE: &str = include_str!("../../../../docs/rules.md");
+const README: &str = include_str!("../../../../README.md");
 
 /// What is tried under one example.
 struct ExampleRow {
@@ -500,4 +501,25 @@ fn the_lines_about_asking_work_as_written() {
     let before = "planwright rule add wording --ask 'Is it well said?' --at apply\n\
                   planwright run --agent scribe 'Write a line' && exit 1 || [ $? -eq 6 ]";
     run_typed_lines(before, find_block_after(RULES_PAGE, "<!-- asking"));
+}
+
+/// The README's rules are accepted, and each of the four takes part in the decision.
+#[test]
+fn the_rules_of_the_readme_work_as_written() {
+    let (_, after) = README.split_once("```yaml\n").unwrap();
+    let (yaml, _) = after.split_once("```").unwrap();
+    let ruled = RuledRepository::with_rules(&yaml.replace("cargo test", "test -e never"));
+    let add_secret = example_change(|at| write_file(at, "deploy/key.pem", "secret\n"));
+    let (plan, applied) = ruled.try_change(add_secret);
+    assert_eq!(applied.exit_code(), Some(5), "{applied:?}");
+    let why = ruled.repo.run(&["why", &plan]);
+    let data = why.data();
+    let failed: Vec<&str> = data["gate"]["failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["rule"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(failed, ["no-secrets", "owner", "tests"], "{why:?}");
+    assert_eq!(data["gate"]["counts"]["held"], 1, "{why:?}");
 }

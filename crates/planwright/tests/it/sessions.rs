@@ -76,6 +76,8 @@ impl TerminalEnv {
                 "confined",
             ),
             (r"index [0-9a-f]+\.\.[0-9a-f]+", "index 1..2"),
+            // A busy machine takes longer.
+            (r"(?m)^(✓ done .*?) · \d+ (?:s|min)\b", "$1"),
         ] {
             text = Regex::new(pattern)
                 .unwrap()
@@ -232,19 +234,11 @@ fn the_quick_start_of_the_readme_works_as_written() {
                 _ => words.push(part),
             }
         }
-        if words[0] == "cargo" {
-            assert_eq!(command, "cargo install --path crates/planwright");
-            continue;
-        }
         assert_eq!(words[0], "planwright", "{line}");
         let verb = words.get(1).copied().unwrap_or("");
         verbs.push(verb.to_owned());
         let mut terminal = desk.start_typing(&words[1..]);
         let expected = match verb {
-            "init" => {
-                terminal.wait_for_text("[Y/n]").type_line("y");
-                0
-            }
             "run" | "revise" => {
                 terminal.wait_for_text("ater?").type_line("l");
                 6
@@ -258,10 +252,7 @@ fn the_quick_start_of_the_readme_works_as_written() {
         let (status, seen) = terminal.wait_for_end();
         assert_eq!(status.code(), Some(expected), "{line}: {seen}");
     }
-    assert_eq!(
-        verbs,
-        ["init", "run", "diff", "revise", "apply", "undo", ""]
-    );
+    assert_eq!(verbs, ["run", "diff", "revise", "apply", "undo", ""]);
     assert_eq!(desk.repo.read_file("README.md"), "# Shop\n");
 }
 

@@ -154,6 +154,14 @@ impl ShopRepository {
         said.data()
     }
 
+    /// Runs it as a person does; it must work. Returns what it prints.
+    #[track_caller]
+    pub fn run_plain(&self, words: &[&str]) -> String {
+        let said = self.program.run(words).finish();
+        assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
+        said.stdout
+    }
+
     /// Runs it; it must end like this, saying so.
     #[track_caller]
     pub fn run_bad(&self, code: i32, words: &[&str], says: &str) -> TestRunOutput {
@@ -205,6 +213,14 @@ impl ShopRepository {
         work(&sandbox);
         self.run_ok(&["plumbing", "complete-execute", &plan, "--epoch", "2"]);
         plan
+    }
+
+    /// Works on a plan that was sent back, and submits the result.
+    pub fn submit_again(&self, plan: &str, work: impl Fn(&Path)) {
+        let claimed = self.run_ok(&["plumbing", "start-execute", plan, "--owner", "bot"]);
+        work(Path::new(claimed["sandboxes"][0]["path"].as_str().unwrap()));
+        let epoch = claimed["lease"]["epoch"].to_string();
+        self.run_ok(&["plumbing", "complete-execute", plan, "--epoch", &epoch]);
     }
 
     /// A plan that changed the last line of a file and made another.

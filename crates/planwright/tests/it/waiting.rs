@@ -26,7 +26,11 @@ struct BusyPlan {
 
 impl BusyPlan {
     fn new() -> Self {
-        let env = ScriptedAgentEnv::with_script(PATIENT_AGENT);
+        Self::with_script(PATIENT_AGENT)
+    }
+
+    fn with_script(script: &str) -> Self {
+        let env = ScriptedAgentEnv::with_script(script);
         let words = ["run", "--agent", "scribe", "Take your time"];
         let driving = env
             .repo
@@ -70,10 +74,25 @@ fn whoever_follows_a_plan_comes_to_the_same_end_and_works_on_nothing() {
     follower.wait_for_text("ater?").type_line("l");
     let (status, seen) = follower.wait_for_end();
     assert_eq!(status.code(), Some(6), "{seen}");
-    assert!(seen.contains("1 file changed"), "{seen}");
+    assert!(seen.contains("1 file "), "{seen}");
     assert!(seen.contains("needs review"), "{seen}");
     assert_eq!(busy.env.read_starts(), ["1"]);
     assert_eq!(busy.env.repo.plan_state(&busy.plan), "execute/complete");
+}
+
+/// `planwright` alone lists what runs, too, so that "nothing needs you" does not look like nothing happens.
+#[test]
+fn the_overview_lists_a_plan_while_it_runs() {
+    let busy = BusyPlan::new();
+    let overview = || busy.env.run_expecting(0, &[]);
+    let running = overview()["running"].clone();
+    assert_eq!(running[0]["plan_id"], *busy.plan, "{running}");
+    assert_eq!(running[0]["standing"], "working", "{running}");
+    busy.release_agent();
+    busy.driving.finish();
+    let ended = busy.env.run_expecting(0, &[]);
+    assert_eq!(ended["running"], serde_json::json!([]), "{ended}");
+    assert_eq!(ended["needs_me"][0]["plan_id"], *busy.plan, "{ended}");
 }
 
 #[test]
@@ -103,6 +122,84 @@ fn whoever_follows_a_plan_goes_on_with_it_when_its_worker_dies() {
     assert_eq!(status.code(), Some(6), "{seen}");
     assert_eq!(busy.env.read_starts(), ["1", "2"]);
     assert_eq!(busy.env.repo.plan_state(&busy.plan), "execute/complete");
+}
+
+/// Ctrl-C ends the following, and not the work that is followed.
+#[test]
+fn whoever_follows_a_plan_can_leave_it_running() {
+    let busy = BusyPlan::new();
+    let follower = busy.start_follower();
+    follower.send_interrupt();
+    let (status, seen) = follower.wait_for_end();
+    assert_eq!(status.code(), Some(130), "{seen}");
+    assert!(seen.contains("Detached. The plan keeps running."), "{seen}");
+    assert!(seen.contains("planwright run "), "{seen}");
+    assert_eq!(busy.env.repo.plan_state(&busy.plan), "execute/processing");
+    busy.release_agent();
+    let said = busy.driving.finish();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    assert_eq!(busy.env.read_starts(), ["1"]);
+}
+
+/// An agent that says what it does, before and after it is let go.
+const TALKING_AGENT: &str = "#!/bin/sh
+echo 'looking around'
+echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"
+while [ ! -e \"$STARTS.go\" ]; do sleep 0.05; done
+echo 'all written'
+echo more >> src/a.txt
+";
+
+/// Whoever comes later sees what the first terminal showed, and what it shows from then on.
+#[test]
+fn whoever_follows_a_plan_sees_what_its_agent_says() {
+    let busy = BusyPlan::with_script(TALKING_AGENT);
+    let mut follower = busy.start_typing(&["run", &busy.plan]);
+    follower.wait_for_text("looking around");
+    busy.release_agent();
+    follower.wait_for_text("ater?").type_line("l");
+    let (status, seen) = follower.wait_for_end();
+    assert_eq!(status.code(), Some(6), "{seen}");
+    assert_eq!(busy.driving.finish().exit_code(), Some(6));
+    assert_eq!(busy.env.read_starts(), ["1"]);
+}
+
+#[test]
+fn a_transcript_is_followed_from_the_start_or_from_now() {
+    let busy = BusyPlan::with_script(TALKING_AGENT);
+    let mut from_start = busy.start_typing(&["log", &busy.plan, "--transcript", "--follow"]);
+    from_start.wait_for_text("looking around");
+    let from_now = ["log", &busy.plan, "--transcript", "--follow", "--from-now"];
+    let from_now = busy.env.repo.program.run(from_now).start();
+    wait_for("it follows", || has_opened_store(&from_now));
+    let as_json = [
+        "--format",
+        "json",
+        "log",
+        &busy.plan,
+        "--transcript",
+        "--follow",
+    ];
+    let as_json = busy.env.repo.program.run(as_json).start();
+    busy.release_agent();
+    from_start.wait_for_text("all written");
+    assert_eq!(busy.driving.finish().exit_code(), Some(6));
+    // All of them end with the plan.
+    busy.env.run_expecting(0, &["cancel", &busy.plan]);
+    let (status, seen) = from_start.wait_for_end();
+    assert_eq!(status.code(), Some(0), "{seen}");
+    let said = from_now.finish();
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    assert!(said.stdout.contains("all written"), "{said:?}");
+    assert!(!said.stdout.contains("looking around"), "{said:?}");
+    let said = as_json.finish();
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    let lines = said.stdout.lines();
+    let texts: Vec<String> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter_map(|line: Value| Some(line["text"].as_str()?.trim().to_owned()))
+        .collect();
+    assert_eq!(texts, ["looking around", "all written"], "{said:?}");
 }
 
 /// Has this process come as far as to open the store?

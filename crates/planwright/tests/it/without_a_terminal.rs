@@ -50,6 +50,8 @@ impl PipedTranscript {
             text = words.replace_all(&text, called).into_owned();
         }
         for (pattern, by) in [
+            // A busy machine takes longer.
+            (r"(?m)^(✓ done .*?) · \d+ (?:s|min)\b", "$1"),
             (r"as [0-9a-f]{10}\b", "as 0123456789"),
             (r"index [0-9a-f]+\.\.[0-9a-f]+", "index 1..2"),
             (r"· \d+:\d\d\b", "· 0:00"),
@@ -182,18 +184,18 @@ fn an_agent_that_is_installed_is_found() {
 
     let said = desk.run(&["doctor"]).finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    assert!(said.stdout.contains("ok   agents    claude\n"), "{said:?}");
+    assert!(said.stdout.contains("ok    agents    claude\n"), "{said:?}");
     let said = desk.run(&["--format", "json", "doctor"]).finish();
     let checks = said.data()["checks"].clone();
     let mut checks = checks.as_array().unwrap().iter();
     let agents = checks.find(|check| check["check"] == "agents").unwrap();
     assert_eq!(agents["says"], "claude");
 
-    // Gone from the path, it is gone from both, and nothing is wrong with that.
+    // Gone from the path, it is gone from both; doctor warns, which is no failure.
     std::fs::remove_file(&claude).unwrap();
     let said = desk.run(&["doctor"]).finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    let none = "no known agent found; any command can be one";
+    let none = "warn  agents    no agent is installed";
     assert!(said.stdout.contains(none), "{said:?}");
     let said = desk.run(&["agent", "list"]).finish();
     let mut lines = said.stdout.lines();

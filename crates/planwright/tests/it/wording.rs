@@ -96,7 +96,7 @@ echo done >> README.md
     let (plan, _) = env.start_plan(6);
     let told = env.run_as_person(&["log", &plan, "--transcript"]).stdout;
     assert!(
-        told.contains("I look.\n→ Read: README.md\n  # Shop\n"),
+        told.contains("  I look.\n  read  README.md\n        # Shop\n"),
         "{told}"
     );
     assert!(!told.contains("\"type\""), "{told}");
@@ -107,18 +107,13 @@ echo done >> README.md
 }
 
 #[test]
-fn whoever_looks_is_told_how_to_say_which_plan() {
+fn without_any_plan_there_is_none_to_take() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    for verb in ["status", "diff", "log", "why", "path"] {
+    for verb in ["status", "diff", "log", "why", "path", "apply", "cancel"] {
         let said = env.run_as_person(&[verb]);
-        assert_eq!(said.exit_code(), Some(2), "{said:?}");
+        assert_eq!(said.exit_code(), Some(3), "{said:?}");
         assert!(
-            said.stderr.contains(&format!("planwright {verb} @")),
-            "{said:?}"
-        );
-        let said = env.run_here(&[verb]);
-        assert!(
-            said.messages().contains(&format!("planwright {verb} @")),
+            said.stderr.contains("This repository has no plans"),
             "{said:?}"
         );
     }
@@ -227,7 +222,7 @@ fn the_next_command_after_use_starts_the_work() {
         "{said:?}"
     );
     let said = env.run_as_person(&["use", "tidy"]);
-    assert!(said.stderr.contains("try: planwright status "), "{said:?}");
+    assert!(said.stderr.contains("try: planwright why "), "{said:?}");
 }
 
 #[test]
@@ -256,4 +251,44 @@ fn the_old_words_for_agents_and_rules_still_work() {
             assert_eq!(listed["command"], format!("{old} list"), "{word}");
         }
     }
+}
+
+/// Each rule that failed is named with the end of its output, and how often the engine still tries.
+#[test]
+fn what_is_sent_back_by_its_rules_is_seen() {
+    let script = "#!/bin/sh
+cat > /dev/null
+if [ -e draft.txt ]; then echo done > done.txt; else echo draft > draft.txt; fi
+";
+    let env = ScriptedAgentEnv::with_script(script);
+    let check = "echo 3 of 9 tests failed; test -e done.txt";
+    env.repo
+        .run_ok(&["rule", "add", "tests", "--command", check]);
+    let words = ["run", "--agent", "scribe", "--profile", "auto", "Finish it"];
+    let said = env.run_as_person(&words);
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    let (_, after) = said
+        .stderr
+        .split_once("  `tests` failed; sent back (1 of 3)\n")
+        .unwrap_or_else(|| panic!("{said:?}"));
+    assert!(after.contains("3 of 9 tests failed\n"), "{said:?}");
+    assert!(!after.contains("sent back (2"), "{said:?}");
+}
+
+/// The end of what a program printed is its report; what came before scrolled by.
+#[test]
+fn the_report_of_a_program_is_the_end_of_its_output() {
+    let script = "#!/bin/sh
+cat > /dev/null
+echo done > done.txt
+for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo \"step $n\"; done
+";
+    let env = ScriptedAgentEnv::with_script(script);
+    let said = env.run_as_person(&["run", "--agent", "scribe", "Finish it"]);
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    let shown = &said.stdout;
+    assert!(shown.starts_with("✓ done · 1 file +1 −0"), "{shown}");
+    assert!(shown.contains("  …\n  step 4\n"), "{shown}");
+    assert!(shown.contains("  step 15\n  done.txt +1 −0\n"), "{shown}");
+    assert!(said.stderr.contains("\n  step 3\n"), "{said:?}");
 }

@@ -1,8 +1,9 @@
-//! The tour of the README: every command of it works as it is written there.
+//! The commands in docs/engine.md and docs/agents.md work as they are written there.
 
 use crate::shell::TranscriptShell;
 
-const README: &str = include_str!("../../../../README.md");
+const ENGINE_PAGE: &str = include_str!("../../../../docs/engine.md");
+const AGENTS_PAGE: &str = include_str!("../../../../docs/agents.md");
 
 /// The first block of commands after a mark.
 pub fn find_block_after<'a>(page: &'a str, mark: &str) -> &'a str {
@@ -28,8 +29,8 @@ pub fn make_script(block: &str) -> String {
 }
 
 #[test]
-fn the_tour_of_the_readme_works_as_written() {
-    let block = find_block_after(README, "<!-- tour");
+fn the_tour_of_the_engine_page_works_as_written() {
+    let block = find_block_after(ENGINE_PAGE, "<!-- tour");
     let (written, commands) = block.split_once("\nYAML\n").unwrap();
     let (opening, yaml) = written.split_once('\n').unwrap();
     assert_eq!(opening, "cat > tidy.yaml <<'YAML'");
@@ -68,10 +69,10 @@ fn the_tour_of_the_readme_works_as_written() {
 #[test]
 #[allow(
     clippy::disallowed_methods,
-    reason = "the README shows what is typed into a shell"
+    reason = "the page shows what is typed into a shell"
 )]
-fn the_landing_of_the_readme_works_as_written() {
-    let block = find_block_after(README, "<!-- landing");
+fn the_landing_of_the_engine_page_works_as_written() {
+    let block = find_block_after(ENGINE_PAGE, "<!-- landing");
     let place = tempfile::TempDir::with_prefix("planwright-tour-").unwrap();
     let programs = place.path().join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -127,10 +128,10 @@ fn the_landing_of_the_readme_works_as_written() {
 #[test]
 #[allow(
     clippy::disallowed_methods,
-    reason = "the README shows what is typed into a shell"
+    reason = "the page shows what is typed into a shell"
 )]
-fn the_own_script_of_the_readme_works_as_written() {
-    let block = find_block_after(README, "<!-- own script");
+fn the_own_script_of_the_agents_page_works_as_written() {
+    let block = find_block_after(AGENTS_PAGE, "<!-- own script");
     let place = tempfile::TempDir::with_prefix("planwright-tour-").unwrap();
     let programs = place.path().join("bin");
     std::fs::create_dir(&programs).unwrap();

@@ -1,0 +1,169 @@
+//! Completions: asked as the scripts ask, and through real shells.
+
+use testkit::TestRun;
+
+use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv};
+use crate::shell::TranscriptShell;
+
+/// What is offered for the last word of a command line, with descriptions.
+fn complete(run: impl Fn(Vec<String>) -> TestRun, words: &[&str]) -> Vec<String> {
+    let mut line = vec!["--".to_owned(), "planwright".to_owned()];
+    line.extend(words.iter().map(|word| (*word).to_owned()));
+    // Fish passes the words up to the cursor, then the word at the cursor.
+    let asked = run(line).with_variable("PLANWRIGHT_COMPLETE", "fish");
+    let said = asked.finish();
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    assert_eq!(said.stderr, "", "{words:?}");
+    said.stdout.lines().map(str::to_owned).collect()
+}
+
+fn complete_here(env: &ScriptedAgentEnv, words: &[&str]) -> Vec<String> {
+    let run = |line: Vec<String>| {
+        let run = env.repo.program.run(line);
+        run.with_directory(env.repo.shop_path())
+    };
+    complete(run, words)
+}
+
+/// The words without their descriptions.
+fn values(offered: &[String]) -> Vec<&str> {
+    let offered = offered.iter();
+    offered
+        .map(|line| line.split('\t').next().unwrap_or_default())
+        .filter(|word| !word.starts_with('-'))
+        .collect()
+}
+
+fn handle_of(plan: &str) -> String {
+    plan[plan.len() - 4..].to_lowercase()
+}
+
+#[test]
+fn words_are_completed_from_what_is_there() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (first, _) = env.start_plan(6);
+    let (second, _) = env.start_plan(6);
+    env.repo
+        .run_ok(&["rule", "add", "small", "--expr", "totals.lines <= 400"]);
+    let file = "invariants:\n  - name: src-only\n    allow: src/**\n";
+    env.repo.write_file("planwright.yaml", file);
+    let offered = complete_here(&env, &["status", ""]);
+    let plans = [handle_of(&second), handle_of(&first)];
+    assert_eq!(values(&offered), plans, "newest first");
+    assert!(
+        offered[0].contains("needs review: Write a line"),
+        "{offered:?}"
+    );
+    for words in [
+        &["revise", ""][..],
+        &["undo", ""],
+        &["plan", "diff", ""],
+        &["plumbing", "show", ""],
+        &["rule", "list", "--effective", ""],
+    ] {
+        let offered = complete_here(&env, words);
+        assert_eq!(values(&offered), plans, "{words:?}");
+    }
+    let typed = &plans[0][..3];
+    assert!(values(&complete_here(&env, &["apply", typed])).contains(&plans[0].as_str()));
+    let agents = complete_here(&env, &["run", "--agent", ""]);
+    assert!(values(&agents).contains(&"scribe"), "{agents:?}");
+    assert!(values(&agents).contains(&"claude"), "{agents:?}");
+    assert!(values(&complete_here(&env, &["use", "ti"])).contains(&"tidy"));
+    assert!(values(&complete_here(&env, &["project", "show", ""])).contains(&"shop"));
+    let rules = complete_here(&env, &["waive", &first, ""]);
+    assert_eq!(values(&rules), ["small", "src-only"]);
+    let settings = complete_here(&env, &["config", "set", "limits.c"]);
+    assert_eq!(settings.len(), 1, "{settings:?}");
+    assert!(
+        settings[0].starts_with("limits.cost\tcost limit"),
+        "{settings:?}"
+    );
+    assert_eq!(
+        values(&complete_here(&env, &["profile", "show", "re"])),
+        ["review"]
+    );
+    let topics = complete_here(&env, &["help", "ex"]);
+    assert_eq!(values(&topics), ["exit-codes"]);
+}
+
+/// A description is text from an agent or a stranger. It must not control the terminal.
+#[test]
+fn descriptions_cannot_control_the_terminal() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let goal = "Evil \u{1b}]0;title\u{7} goal";
+    env.run_expecting(6, &["run", "--agent", "scribe", goal]);
+    let offered = complete_here(&env, &["status", ""]);
+    assert!(offered[0].contains("Evil"), "{offered:?}");
+    assert!(!offered[0].contains(['\u{1b}', '\u{7}']), "{offered:?}");
+}
+
+#[test]
+fn completing_creates_nothing_and_reports_no_errors() {
+    let shell = TranscriptShell::new();
+    let run = |line: Vec<String>| shell.run(&line.iter().map(String::as_str).collect::<Vec<_>>());
+    for words in [&["status", ""][..], &["use", ""], &["waive", "x", ""]] {
+        assert_eq!(values(&complete(run, words)), [""; 0], "{words:?}");
+    }
+    assert!(!shell.store_path().exists());
+    let broken = ["--store", "sqlite:/dev/null/x.db", "status", ""];
+    assert_eq!(values(&complete(run, &broken)), [""; 0]);
+    let away = "postgres://ada@192.0.2.1/plans";
+    assert_eq!(
+        values(&complete(run, &["--store", away, "status", ""])),
+        [""; 0]
+    );
+    let entries = std::fs::read_dir(shell.home_path()).unwrap();
+    assert_eq!(entries.count(), 0, "nothing was written");
+}
+
+/// The script of each shell, run by that shell: what it would offer for `planwright status`.
+#[test]
+fn real_shells_offer_the_same() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_planwright"));
+    let directory = binary.parent().unwrap().display();
+    let path = format!("{directory}:{}", "/usr/local/bin:/usr/bin:/bin");
+    // Each defines what an interactive shell would have, and prints what is offered.
+    let bash = "source <(planwright completions bash)
+        COMP_WORDS=(planwright status ''); COMP_CWORD=2; COMP_TYPE=9
+        _clap_complete_planwright planwright '' status
+        printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let zsh = "compdef() { :; }
+        _describe() { print -l -- ${(P)@[-1]}; }
+        source <(planwright completions zsh)
+        words=(planwright status ''); CURRENT=3
+        _clap_dynamic_completer_planwright";
+    let fish = "planwright completions fish | source
+        complete -C 'planwright status '";
+    for (shell, arguments, script) in [
+        ("bash", &["--norc", "--noprofile", "-c"][..], bash),
+        ("zsh", &["-f", "-c"], zsh),
+        ("fish", &["--no-config", "-c"], fish),
+    ] {
+        let Some(program) = find_shell(shell) else {
+            // Not installed here: at least the script is one that this shell gets.
+            let script = env.run_as_person(&["completions", shell]).stdout;
+            assert!(script.contains("PLANWRIGHT_COMPLETE="), "{script}");
+            continue;
+        };
+        let path = format!("PATH={path}");
+        let launcher = ["/usr/bin/env", &path, &program];
+        let words = [&launcher[..], arguments, &[script]].concat();
+        let run = env.repo.program.run(Vec::<String>::new());
+        let said = run
+            .with_launcher(&words)
+            .with_directory(env.repo.shop_path())
+            .finish();
+        assert_eq!(said.exit_code(), Some(0), "{shell}: {said:?}");
+        let offers = |line: &str| line.starts_with(&handle_of(&plan));
+        assert!(said.stdout.lines().any(offers), "{shell}: {said:?}");
+    }
+}
+
+fn find_shell(name: &str) -> Option<String> {
+    let directories = ["/usr/local/bin", "/usr/bin", "/bin"];
+    let mut paths = directories.iter().map(|one| format!("{one}/{name}"));
+    paths.find(|path| std::path::Path::new(path).exists())
+}
