@@ -21,7 +21,7 @@ const GUARD_SCRIPT: &str = "trap '' HUP INT TERM; cat > /dev/null; kill -s KILL 
 pub const WORKER_LEASE: Duration = Duration::from_secs(3);
 
 /// How long a worker may take to end after it was asked to.
-const WORKER_EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+const WORKER_EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often and in which ways the harness disturbs workers.
 #[derive(Debug, Clone, Copy)]
@@ -237,6 +237,8 @@ impl WorkerGroup {
             if let Some(status) = worker.child.try_wait()? {
                 break status;
             }
+            // To end, the worker writes. A paused one may hold the write lock: it can get it while it stops.
+            self.resume_where(|until| until <= Instant::now())?;
             if Instant::now() > deadline {
                 let _already_gone = worker.child.kill();
                 bail!("worker {pid} did not end after its terminal was closed");

@@ -27,15 +27,15 @@ pub struct StepReport<'a> {
 
 impl<'a> StepReport<'a> {
     /// After a signal, the report runs no more steps.
-    pub fn signals(&self) -> &'a StopSignals {
-        self.signals
-    }
-
     pub fn new(signals: &'a StopSignals) -> Self {
         Self {
             signals,
             outcomes: Vec::new(),
         }
+    }
+
+    pub fn signals(&self) -> &'a StopSignals {
+        self.signals
     }
 
     /// Runs `step` with additional arguments and environment variables.

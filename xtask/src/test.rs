@@ -39,7 +39,6 @@ const TEST_STEPS: &[CargoStep] = &[
     },
 ];
 
-/// Run all tests, with a temporary PostgreSQL server.
 /// The short chaos trials, each also with planted bugs. They start the `planwright` program, which must be built.
 const TRIAL_STEPS: &[CargoStep] = &[
     CargoStep {
@@ -54,6 +53,7 @@ const TRIAL_STEPS: &[CargoStep] = &[
     },
 ];
 
+/// Run all tests, with a temporary PostgreSQL server.
 #[derive(clap::Args)]
 pub struct TestArgs {
     /// Run only the tests whose name contains one of these.
