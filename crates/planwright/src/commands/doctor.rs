@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::App;
 use crate::commands::CommandAnswer;
-use crate::error::CommandError;
+use crate::error::{CommandError, INSTALL_AGENT_HINT};
 use crate::exit::CommandExit;
 use crate::{actor_set, settings, ui};
 
@@ -68,7 +68,7 @@ pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             (false, false) => ui::style_text(ui::WARN, "warn"),
         };
         text.push_str(&format!(
-            "{mark}  {:<8}  {}\n",
+            "{mark}  {:<9}  {}\n",
             check.check,
             ui::escape_controls(&check.says)
         ));
@@ -115,7 +115,7 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
                 Err(error) => format!("{path}: {error}"),
             };
             let hint = hint_if(!ok, "Free up disk space: planwright sandbox clean");
-            ("room", says, hint)
+            ("disk", says, hint)
         }
         DoctorFinding::Git(version) => {
             let says = match version {
@@ -132,8 +132,7 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
             let outdated: Vec<String> = outdated.map(|one| one.name.to_string()).collect();
             if described.is_empty() {
                 let says = "no agent is installed; plans need one to run".to_owned();
-                let hint = "Install one (npm install -g @anthropic-ai/claude-code), or define your own: planwright help agents";
-                ("agents", says, Some(hint.to_owned()))
+                ("agents", says, Some(INSTALL_AGENT_HINT.to_owned()))
             } else {
                 let hint = format!(
                     "Update {}. With a Node.js older than 22, npm installs old versions without a warning: node --version",
@@ -143,12 +142,12 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
                 ("agents", described.join(", "), hint)
             }
         }
-        DoctorFinding::Isolation(level) => ("actors", level.to_string(), None),
+        DoctorFinding::Isolation(level) => ("isolation", level.to_string(), None),
         DoctorFinding::Store(Ok(info)) => match info.schema_version {
             None => (
                 "store",
                 format!("{} ({}) does not exist yet", info.place, info.kind),
-                Some("planwright init".to_owned()),
+                None,
             ),
             Some(schema) => (
                 "store",

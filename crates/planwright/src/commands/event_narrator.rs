@@ -6,16 +6,17 @@ use plan::judgement::{RuleCounts, RuleOutcome};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::stage::{RefMove, ResultContent};
-use plan::{Caller, Event, LandingOptions, Phase, RecordedEvent, Timestamp};
+use plan::{Caller, Event, LandingOptions, Phase, QualifiedName, RecordedEvent, Timestamp};
 
 use crate::ui;
 
 /// Width of goals, reasons and reports inside a line.
 const MAX_TEXT_WIDTH: usize = 100;
 
-/// Describes events in order. Remembers landing options and ref moves for the events that follow.
+/// Describes events in order. Remembers agents, landing options and ref moves for the events that follow.
 #[derive(Default)]
 pub struct EventNarrator {
+    execution_agent: Option<QualifiedName>,
     landing_options: LandingOptions,
     ref_moves: Vec<RefMove>,
 }
@@ -64,12 +65,15 @@ impl EventNarrator {
     fn describe_event(&mut self, event: &Event) -> Option<String> {
         let landing = self.describe_landing_event(event);
         Some(match event {
-            Event::Created(created) => describe_created(created),
+            Event::Created(created) => {
+                self.execution_agent = Some(created.actors.execution.clone());
+                describe_created(created)
+            }
             Event::GateHeld { counts, .. } if *counts == RuleCounts::default() => return None,
             Event::GateHeld { gate, counts, .. } => {
                 format!("passed the {gate} gate: {}", describe_counts(counts))
             }
-            Event::Claimed { phase, .. } => describe_claim(*phase).to_owned(),
+            Event::Claimed { phase, .. } => self.describe_claim(*phase),
             Event::BasesRecorded { .. } => "prepared the sandbox".to_owned(),
             Event::DecisionsRecorded { decisions } => describe_decisions(decisions)?,
             Event::StrategizeCompleted { .. } => "submitted the strategy".to_owned(),
@@ -152,6 +156,16 @@ impl EventNarrator {
             ),
         })
     }
+
+    fn describe_claim(&self, phase: Phase) -> String {
+        match (phase, &self.execution_agent) {
+            (Phase::Strategize, _) => "started to strategize".to_owned(),
+            (Phase::Execute, Some(agent)) => format!("started agent {agent}"),
+            // The log may be read from a later event on.
+            (Phase::Execute, None) => "started to work".to_owned(),
+            (Phase::Apply, _) => "started to land it".to_owned(),
+        }
+    }
 }
 
 /// Returns the caller's name without process id and time.
@@ -192,14 +206,6 @@ fn describe_created(created: &PlanCreated) -> String {
     };
     let goal = created.goal.as_str();
     append_detail(&plan, Some(goal.strip_prefix("Undo: ").unwrap_or(goal)))
-}
-
-fn describe_claim(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Strategize => "started to strategize",
-        Phase::Execute => "started to work",
-        Phase::Apply => "started to land it",
-    }
 }
 
 /// Describes decisions by agents. Leaves out those the engine records, which other events already describe.

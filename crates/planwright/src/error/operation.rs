@@ -10,6 +10,9 @@ use plan::{QualifiedName, Refusal};
 use super::{CommandError, did_you_mean};
 use crate::exit::CommandExit;
 
+/// For people without an agent.
+pub const INSTALL_AGENT_HINT: &str = "Install one (npm install -g @anthropic-ai/claude-code), or use any command as an agent: planwright help agents";
+
 impl From<CreatePlanError> for CommandError {
     fn from(error: CreatePlanError) -> Self {
         match error {
@@ -18,9 +21,9 @@ impl From<CreatePlanError> for CommandError {
                 Self::new(CommandExit::Error, unreadable.problem).with_kind("malformed_file")
             }
             CreatePlanError::NoActorInstalled => {
-                Self::new(CommandExit::NotFound, "No known agent is installed.")
-                    .with_hint("Any command can be an agent: planwright help agents")
-                    .with_hint("planwright agent list")
+                Self::new(CommandExit::NotFound, "No agent is installed.")
+                    .with_hint(INSTALL_AGENT_HINT)
+                    .with_hint("planwright demo")
             }
             CreatePlanError::SeveralActors(names) => {
                 let listed: Vec<String> = names.iter().map(ToString::to_string).collect();

@@ -312,7 +312,7 @@ fn what_happens_to_a_plan_is_told_as_it_happens_until_it_ends() {
     let mut follower = busy.start_typing(&["log", &busy.plan, "--follow"]);
     follower
         .wait_for_text(" created the plan: ")
-        .wait_for_text(" started to work");
+        .wait_for_text(" started agent scribe");
     busy.release_agent();
     follower.wait_for_text(" submitted the result");
     assert_eq!(busy.driving.finish().exit_code(), Some(6));

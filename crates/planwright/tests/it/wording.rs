@@ -58,7 +58,7 @@ fn the_log_is_a_story_and_events_are_events() {
     let story = env.run_as_person(&["log", &plan]).stdout;
     for told in [
         " created the plan: ",
-        " started to work",
+        " started agent scribe",
         " submitted the result",
         " landed it as one commit: ",
     ] {
