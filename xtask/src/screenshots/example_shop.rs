@@ -1,14 +1,13 @@
-//! The repository in the pictures, its plans in different states, and a server that shows them.
+//! The repository in the pictures of the terminal, and the demo's page.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child;
 use crate::signals::StopSignals;
@@ -59,73 +58,17 @@ impl<'a> ExampleShop<'a> {
         Ok(shop)
     }
 
-    /// Makes a plan for nearly every state. Returns the handle of the one to review.
-    pub fn make_plans(&self) -> anyhow::Result<String> {
-        for goal in ["Fix the flaky retry test", "Round tax half up"] {
-            self.run_agent(goal)?;
-            self.run(&["apply", "--yes"])?;
-        }
-        self.run_agent("Upgrade the parser")?;
-        self.run_agent("Read the payment key from the environment")?;
-        let ended = self.run_agent("Split billing.rs: invoices and tax")?;
-        // The last line is `HANDLE needs review`.
-        let handle = ended.lines().last().and_then(|line| line.split(' ').next());
-        let handle = handle.context("run named no plan")?.to_owned();
-        // One for the server's only worker, and one that has to wait for it.
-        for goal in ["Translate the docs into German", "Send invoices as PDF"] {
-            self.run(&["run", "--agent", "claude", "--detach", goal])?;
-        }
-        Ok(handle)
-    }
-
-    /// Waits until the plans are in the states that the board is to show.
-    pub fn wait_for_standings(&self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + WAIT_TIMEOUT;
-        loop {
-            let list = self.run(&["list"])?;
-            let is_shown = |standing| list.contains(standing);
-            if STANDINGS.iter().all(is_shown) {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "the plans are in other states than expected:\n{list}"
-            );
-            thread::sleep(POLL_INTERVAL);
-        }
-    }
-
-    pub fn start_server(&self) -> anyhow::Result<PageServer> {
-        let mut command = self.planwright(&["serve", "--listen", "127.0.0.1:0", "--work", "1"]);
-        let log = self.scratch.join("server.log");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?);
-        let mut server = PageServer {
-            child: command.spawn().context("could not start the server")?,
-            address: String::new(),
-        };
-        let deadline = Instant::now() + WAIT_TIMEOUT;
-        while server.address.is_empty() {
-            let said = std::fs::read_to_string(&log)?;
-            ensure!(
-                Instant::now() < deadline && self.signals.received_signal().is_none(),
-                "the server named no address: {said}"
-            );
-            // `Serving http://127.0.0.1:PORT with 1 worker.`
-            let mut words = said.split_inclusive(char::is_whitespace);
-            if let Some(word) = words.find(|word| word.starts_with("http://")) {
-                server.address = word.trim_end().to_owned();
-            }
-            thread::sleep(POLL_INTERVAL);
-        }
-        Ok(server)
+    /// Opens the demo's page: plans in every state, made by `planwright demo --open`.
+    pub fn open_demo(&self) -> anyhow::Result<DemoPage<'_, 'a>> {
+        let link = self.run(&["demo", "--open", "--print"])?;
+        let page = DemoPage { shop: self, link };
+        page.wait_for_standings()?;
+        Ok(page)
     }
 
     /// Runs planwright without a terminal, and returns its standard output.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
-        self.run_command(self.planwright(words))
+        self.run_prepared(self.planwright(words))
     }
 
     pub fn planwright(&self, words: &[&str]) -> Command {
@@ -136,8 +79,8 @@ impl<'a> ExampleShop<'a> {
         command
     }
 
-    fn run_agent(&self, goal: &str) -> anyhow::Result<String> {
-        self.run(&["run", "--agent", "claude", goal])
+    fn home(&self) -> PathBuf {
+        self.scratch.join("home")
     }
 
     fn repository(&self) -> PathBuf {
@@ -151,7 +94,7 @@ impl<'a> ExampleShop<'a> {
         command
             .current_dir(self.repository())
             .env("HOME", self.scratch.join("user"))
-            .env("PLANWRIGHT_HOME", self.scratch.join("home"))
+            .env("PLANWRIGHT_HOME", self.home())
             .env(
                 "PATH",
                 format!("{}:{}:{path}", tools.display(), programs.display()),
@@ -163,8 +106,12 @@ impl<'a> ExampleShop<'a> {
     }
 
     fn run_command(&self, mut command: Command) -> anyhow::Result<String> {
-        let (output, errors) = (self.scratch.join("stdout"), self.scratch.join("stderr"));
         self.set_place(&mut command);
+        self.run_prepared(command)
+    }
+
+    fn run_prepared(&self, mut command: Command) -> anyhow::Result<String> {
+        let (output, errors) = (self.scratch.join("stdout"), self.scratch.join("stderr"));
         command
             .stdin(Stdio::null())
             .stdout(File::create(&output)?)
@@ -183,49 +130,109 @@ impl<'a> ExampleShop<'a> {
     }
 }
 
-/// Ends the server when it is dropped.
-pub struct PageServer {
-    child: Child,
-    address: String,
+/// The page of the demo. Its server ends when this is dropped.
+pub struct DemoPage<'shop, 'a> {
+    shop: &'shop ExampleShop<'a>,
+    link: String,
 }
 
-impl PageServer {
+impl DemoPage<'_, '_> {
+    /// Works once.
+    pub fn link(&self) -> &str {
+        &self.link
+    }
+
     pub fn address(&self) -> &str {
-        &self.address
+        self.link.split("/enter").next().unwrap_or_default()
+    }
+
+    /// Returns the handle of the plan with this goal.
+    pub fn find_handle(&self, goal: &str) -> anyhow::Result<String> {
+        let list = self.run(&["list", "--all"])?;
+        let row = list.lines().find(|line| line.contains(goal));
+        let handle = row.and_then(|row| row.split_whitespace().next());
+        Ok(handle.context("the demo has no such plan")?.to_owned())
+    }
+
+    /// Waits until the server's workers have begun.
+    fn wait_for_standings(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + WAIT_TIMEOUT;
+        loop {
+            let list = self.run(&["list", "--all"])?;
+            let is_shown = |standing| list.contains(standing);
+            if STANDINGS.iter().all(is_shown) {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "the plans are in other states than expected:\n{list}"
+            );
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn run(&self, words: &[&str]) -> anyhow::Result<String> {
+        let mut command = self.shop.planwright(words);
+        command.env("PLANWRIGHT_HOME", self.shop.home().join("demo/page/home"));
+        self.shop.run_prepared(command)
     }
 }
 
-impl Drop for PageServer {
+impl Drop for DemoPage<'_, '_> {
     fn drop(&mut self) {
-        let _already_ended = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let deadline = Instant::now() + WAIT_TIMEOUT;
-        while let Ok(None) = self.child.try_wait() {
-            if Instant::now() > deadline {
-                let _already_ended = self.child.kill();
-            }
-            thread::sleep(POLL_INTERVAL);
+        if let Err(error) = self.run(&["open", "--stop"]) {
+            eprintln!("the demo's server may still run: {error}");
         }
     }
 }
 
 /// The agent, and a pager that shows everything at once.
 const TOOLS: [(&str, &str); 2] = [
-    ("claude", include_str!("agent.sh")),
+    (
+        "claude",
+        include_str!("../../../crates/planwright/src/commands/demo/example/agent.sh"),
+    ),
     ("less", "#!/bin/sh\nexec cat\n"),
 ];
 const FILES: [(&str, &str); 8] = [
-    ("Cargo.toml", include_str!("shop/Cargo.toml.txt")),
-    ("docs/refunds.md", include_str!("shop/docs/refunds.md")),
-    ("planwright.yaml", include_str!("shop/planwright.yaml")),
-    ("src/billing.rs", include_str!("shop/src/billing.rs")),
-    ("src/lib.rs", include_str!("shop/src/lib.rs")),
-    ("src/retry.rs", include_str!("shop/src/retry.rs")),
-    ("tests/billing.rs", include_str!("shop/tests/billing.rs")),
-    ("tests/retry.rs", include_str!("shop/tests/retry.rs")),
+    (
+        "Cargo.toml",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/Cargo.toml.txt"),
+    ),
+    (
+        "docs/refunds.md",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/docs/refunds.md"),
+    ),
+    (
+        "planwright.yaml",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/planwright.yaml"),
+    ),
+    (
+        "src/billing.rs",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/src/billing.rs"),
+    ),
+    (
+        "src/lib.rs",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/src/lib.rs"),
+    ),
+    (
+        "src/retry.rs",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/src/retry.rs"),
+    ),
+    (
+        "tests/billing.rs",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/tests/billing.rs"),
+    ),
+    (
+        "tests/retry.rs",
+        include_str!("../../../crates/planwright/src/commands/demo/example/shop/tests/retry.rs"),
+    ),
 ];
-const STANDINGS: [&str; 7] = [
+const STANDINGS: [&str; 9] = [
     "needs review",
     "needs answer",
+    "failed",
+    "conflict",
     "blocked",
     "working",
     "waiting",

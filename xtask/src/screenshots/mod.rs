@@ -41,15 +41,14 @@ pub fn run(_arguments: &ScreenshotsArgs) -> anyhow::Result<ExitCode> {
     std::fs::write(pictures.join("session.svg"), session)?;
     eprintln!("docs/pictures/session.svg");
 
-    let reviewed = shop.make_plans()?;
-    let server = shop.start_server()?;
-    shop.wait_for_standings()?;
+    let demo = shop.open_demo()?;
     let browser = Browser::new(&chromium, scratch.path(), &signals);
-    browser.enter(&shop.run(&["open", "--print"])?)?;
-    let review = format!("{}/{reviewed}/review", server.address());
+    browser.enter(demo.link())?;
+    let reviewed = demo.find_handle("Split billing.rs")?;
+    let review = format!("{}/{reviewed}/review", demo.address());
     for (name, url, size, scheme) in [
-        ("board-light", server.address(), BOARD, ColorScheme::Light),
-        ("board-dark", server.address(), BOARD, ColorScheme::Dark),
+        ("board-light", demo.address(), BOARD, ColorScheme::Light),
+        ("board-dark", demo.address(), BOARD, ColorScheme::Dark),
         ("review-light", &review, REVIEW, ColorScheme::Light),
         ("review-dark", &review, REVIEW, ColorScheme::Dark),
         ("review-narrow", &review, PHONE, ColorScheme::Light),

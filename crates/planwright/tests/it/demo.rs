@@ -1,5 +1,6 @@
 //! The demo: works twice in a row, and what it ends with works as typed.
 
+use crate::daily::wait_for;
 use crate::shell::TranscriptShell;
 
 #[test]
@@ -76,4 +77,70 @@ fn the_demo_works_in_a_home_with_spaces() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = shell.run(&words[1..]).finish();
     assert_eq!(said.exit_code(), Some(0), "{words:?}: {said:?}");
+}
+
+/// The page of the demo has something to try in every state. Its server is not the person's own.
+#[test]
+fn the_demo_opens_a_page_with_plans_in_every_state() {
+    let shell = TranscriptShell::new();
+    let said = shell.run(&["--format", "json", "demo", "--open", "--print"]);
+    let data = said.finish().data();
+    let home = data["home"].as_str().unwrap().to_owned();
+    let _server = DemoServer {
+        shell: &shell,
+        home: home.clone(),
+    };
+    let in_demo = |words: &[&str]| {
+        let run = shell.run(words).with_variable("PLANWRIGHT_HOME", &home);
+        run.finish()
+    };
+    let standings = || {
+        let listed = in_demo(&["--format", "json", "list", "--all"]).data();
+        let plans = listed["plans"].as_array().unwrap().clone();
+        plans
+            .into_iter()
+            .map(|plan| plan["standing"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    wait_for("the server's workers begin", || {
+        standings().iter().filter(|one| *one == "working").count() == 2
+    });
+    for expected in [
+        "needs review",
+        "blocked",
+        "needs answer",
+        "failed",
+        "conflict",
+        "landed",
+        "undone",
+        "waiting",
+    ] {
+        let standings = standings();
+        assert!(
+            standings.iter().any(|one| one == expected),
+            "{expected}: {standings:?}"
+        );
+    }
+    // A second time, it shows the same plans.
+    let count = standings().len();
+    let again = shell.run(&["--format", "json", "demo", "--open", "--print"]);
+    assert_eq!(again.finish().data()["address"], data["address"]);
+    assert_eq!(standings().len(), count);
+    assert!(!shell.store_path().exists());
+}
+
+/// Stops the server that a demo left running.
+struct DemoServer<'a> {
+    shell: &'a TranscriptShell,
+    home: String,
+}
+
+impl Drop for DemoServer<'_> {
+    fn drop(&mut self) {
+        let stop = self.shell.run(&["--format", "json", "open", "--stop"]);
+        let stopped = stop.with_variable("PLANWRIGHT_HOME", &self.home).finish();
+        if !std::thread::panicking() {
+            assert_eq!(stopped.data()["stopped"], true);
+        }
+    }
 }

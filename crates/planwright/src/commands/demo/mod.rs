@@ -2,6 +2,7 @@
 //! shows, and fails if it does not hold.
 
 mod change;
+mod example;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,8 +14,9 @@ use plan::stage::ResultContent;
 use plan::{ActionState, Caller, Epoch, PlanId, QualifiedName, Refusal, Span};
 use serde_json::json;
 
-use crate::cli::{App, open_lifecycle};
-use crate::commands::CommandAnswer;
+use self::example::ExamplePlans;
+use crate::cli::{App, CliFormat, open_lifecycle};
+use crate::commands::{CommandAnswer, serve};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::home;
@@ -39,9 +41,19 @@ arguments:
 
 /// Show what Planwright does, in a store of its own
 #[derive(Debug, clap::Args)]
-pub struct DemoArgs {}
+pub struct DemoArgs {
+    /// Show a small repository with plans in every state on the page, and try everything there
+    #[arg(long)]
+    open: bool,
+    /// Print a link to the page instead of opening the browser
+    #[arg(long, requires = "open")]
+    print: bool,
+}
 
-pub fn run(_args: &DemoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+pub fn run(args: &DemoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    if args.open {
+        return open_example_page(args.print, app);
+    }
     let path = app.settings.home.join("demo").join("planwright.db");
     let lifecycle = open_lifecycle(&StoreAddress::Sqlite(path.clone()))?;
     let mut demo = DemoRun {
@@ -68,6 +80,47 @@ pub fn run(_args: &DemoArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         json!({ "plan_id": plan, "store": store }),
         demo.text,
     ))
+}
+
+/// Shows the example's plans on its own page. Its server ends by itself, like that of `planwright open`.
+fn open_example_page(print: bool, app: &App) -> Result<CommandAnswer, CommandError> {
+    serve::refuse_agents()?;
+    let example = ExamplePlans::new(&app.settings.home.join("demo"));
+    if app.format == CliFormat::Human && !example.exists() {
+        anstream::eprintln!("Making a small repository with plans in every state…");
+    }
+    example.ensure_created()?;
+    let words: &[&str] = match print {
+        true => &["--format", "json", "open", "--print"],
+        false => &["--format", "json", "open"],
+    };
+    let opened = example.run(words)?;
+    let answer: serde_json::Value = serde_json::from_slice(&opened.stdout).unwrap_or_default();
+    let data = &answer["data"];
+    let Some(address) = data["address"].as_str().filter(|_| opened.status.success()) else {
+        let said = answer["messages"][0]["text"].as_str();
+        return Err(CommandError::new(
+            CommandExit::Error,
+            said.unwrap_or("The demo's server did not start."),
+        ));
+    };
+    // With `--print`, only the link, for scripts.
+    let text = match data["link"].as_str() {
+        Some(link) => format!("{link}\n"),
+        None => format!("Opened {address}\n"),
+    };
+    let home = example.planwright_home();
+    let repository = example.repository();
+    let data = json!({
+        "address": address,
+        "link": data["link"],
+        "home": home,
+        "repository": repository,
+    });
+    let variable = format!("PLANWRIGHT_HOME={}", home.display());
+    Ok(CommandAnswer::new(data, text)
+        .with_hint(format!("The repository is {}", repository.display()))
+        .with_hint(format!("Stop it: {variable} planwright open --stop")))
 }
 
 struct DemoRun {
@@ -366,6 +419,9 @@ impl DemoRun {
         ] {
             self.add_line(ui::style_text(ui::CODE, invocation.render_hint(command)));
         }
+        self.add_heading("On a page, with plans in every state");
+        let command = invocation.render_hint("planwright demo --open");
+        self.add_line(ui::style_text(ui::CODE, command));
         self.add_heading("Try next");
         let invocation = invocation.with_store(store);
         for command in [

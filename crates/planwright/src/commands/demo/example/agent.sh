@@ -1,5 +1,5 @@
 #!/bin/sh
-# The agent in the pictures. It knows a handful of goals, and reports as Claude Code does.
+# The agent of the demo and of the pictures. It knows a handful of goals, and reports as Claude Code does.
 cat > /dev/null
 
 say() { printf '{"type":"assistant","message":{"content":[{"type":"text","text":"%s"}]}}\n' "$1"; }
@@ -9,7 +9,21 @@ finish() {
     exit
 }
 
+# Takes ten minutes, so that there is somebody to watch. Ends sooner if this file is removed.
+work_on() {
+    for _ in $(seq 600); do
+        [ -e "$0" ] || exit
+        sleep 1
+    done
+}
+
 printf '{"type":"system","subtype":"init","session_id":"shop"}\n'
+# Whatever is sent back to it.
+if [ -n "$(git status --porcelain)" ]; then
+    printf 'Revised on request.\n' >> NOTES.md
+    call Write file_path NOTES.md
+    finish "I took a note of your feedback in NOTES.md. A script cannot do more." 0.01 2000 60
+fi
 case $PLANWRIGHT_GOAL in
 "Fix the flaky retry test")
     say "The test compares wall-clock time. I will count the calls instead."
@@ -26,6 +40,16 @@ case $PLANWRIGHT_GOAL in
     sed -i 's/tax_is_rounded_down/tax_is_rounded_half_up/; s/, 37)/, 38)/' tests/billing.rs
     call Edit file_path src/billing.rs
     finish "Tax is rounded half up, and the test expects it." 0.03 5100 410
+    ;;
+"Round tax up")
+    sed -i 's/rounded down/rounded up/; s|net \* percent / 100|(net * percent).div_ceil(100)|' src/billing.rs
+    call Edit file_path src/billing.rs
+    finish "Tax is rounded up." 0.02 3300 190
+    ;;
+"Publish the prices")
+    call Read file_path src/billing.rs
+    printf '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"The price list is private: I found nothing that may be published.","session_id":"shop","total_cost_usd":0.01,"usage":{"input_tokens":2100,"output_tokens":90}}\n'
+    exit 1
     ;;
 "Wait longer between retries")
     say "The provider allows one request per second."
@@ -75,7 +99,25 @@ RUST
     printf '# Rückerstattungen\n\nEine Rückerstattung geht auf die Karte zurück, mit der bezahlt wurde.\n' > docs/de/refunds.md
     say "I begin with the page on refunds."
     call Write file_path docs/de/refunds.md
-    # Works until the scratch directory is gone.
-    while [ -e "$0" ]; do sleep 1; done
+    work_on
+    finish "The page on refunds is translated." 0.05 6000 400
+    ;;
+"Translate the docs into French")
+    mkdir -p docs/fr
+    printf '# Remboursements\n\nUn remboursement est versé sur la carte qui a servi au paiement.\n' > docs/fr/refunds.md
+    say "I begin with the page on refunds."
+    call Write file_path docs/fr/refunds.md
+    work_on
+    finish "The page on refunds is translated." 0.05 6000 400
+    ;;
+"Send invoices as PDF")
+    printf '//! Invoices as PDF.\n' > src/pdf.rs
+    call Write file_path src/pdf.rs
+    finish "There is a place for it now: src/pdf.rs." 0.02 2500 150
+    ;;
+*)
+    printf -- '- a goal of yours\n' >> TODO.md
+    call Write file_path TODO.md
+    finish "I took a note in TODO.md. I am a script: your own agent does more." 0.01 1800 50
     ;;
 esac
