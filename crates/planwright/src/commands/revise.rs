@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use api::plans::{self, RevertRequest, ReviseRequest};
-use plan::PlanId;
 use plan::changeset::TreePath;
 
 use crate::cli::App;
@@ -69,18 +68,6 @@ pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         return shell::work_by_hand(app, plan_id, args.allow_markers);
     }
     continue_unless_detached(args.detach, app, &done)
-}
-
-/// Returns the changed paths that match a pattern; a pattern that is not UTF-8 is taken as a path.
-pub fn match_changed_paths(
-    app: &App,
-    plan_id: PlanId,
-    pattern: &OsString,
-) -> Result<Vec<TreePath>, CommandError> {
-    match pattern.to_str() {
-        Some(glob) => Ok(plans::match_changed_paths(app.lifecycle()?, plan_id, glob)?),
-        None => Ok(vec![parse_tree_path(pattern)?]),
-    }
 }
 
 pub fn parse_tree_path(path: &OsString) -> Result<TreePath, CommandError> {

@@ -204,6 +204,41 @@ fn closing_the_terminal_at_a_prompt_ends_it_and_loses_nothing() {
     assert_eq!(plans[0]["standing"], "needs review", "{plans}");
 }
 
+/// The page, another terminal or a program may decide first. An open prompt must not show a state that is gone.
+#[test]
+fn a_prompt_notices_what_is_decided_elsewhere() {
+    let desk = TerminalEnv::new();
+    let mut run = desk.start_typing(&["run", "Tidy the shop"]);
+    run.wait_for_text("ater?");
+    let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
+    let plan = plans[0]["plan_id"].as_str().unwrap().to_owned();
+    desk.repo.run_ok(&["apply", &plan, "--yes"]);
+    run.wait_for_text("The plan changed elsewhere.")
+        .wait_for_text("landed");
+    let (status, seen) = run.wait_for_end();
+    assert_eq!(status.code(), Some(0), "{seen}");
+    assert!(!seen.contains("needs review"), "{seen}");
+}
+
+/// What was sent back elsewhere is shown again when it is done, and what was typed lands nothing unseen.
+#[test]
+fn a_prompt_shows_the_new_result_of_a_plan_that_was_sent_back_elsewhere() {
+    let desk = TerminalEnv::new();
+    let mut run = desk.start_typing(&["run", "Tidy the shop"]);
+    run.wait_for_text("ater?");
+    let plans = desk.repo.run_ok(&["list", "--all"])["plans"].clone();
+    let plan = plans[0]["plan_id"].as_str().unwrap().to_owned();
+    desk.repo
+        .run_ok(&["revise", &plan, "once more", "--detach"]);
+    run.wait_for_text("The plan changed elsewhere.")
+        .wait_for_text("ater?")
+        .type_line("l");
+    let (status, seen) = run.wait_for_end();
+    assert_eq!(status.code(), Some(6), "{seen}");
+    let results = desk.repo.run_ok(&["diff", &plan, "--hunks"])["results"].clone();
+    assert_eq!(results.as_array().map(Vec::len), Some(2), "{results}");
+}
+
 /// At a prompt nothing works, so that nothing has to be stopped: it ends at once, and the plan waits.
 #[test]
 fn interrupting_at_a_prompt_ends_it_and_loses_nothing() {

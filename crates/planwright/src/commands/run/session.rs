@@ -46,6 +46,7 @@ pub fn continue_plan(
         match session_end::ask_person(app, plan_id, consent)? {
             SessionDecision::Answer(answer) => return Ok(*answer),
             SessionDecision::Continue => requester = Some(&person),
+            SessionDecision::Follow => requester = None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use lifecycle::PartSelection;
 use plan::actor::{ActorKind, ActorOutputFormat};
 use plan::invariant::RuleName;
 use plan::stage::{ApplyState, WorkState};
@@ -14,9 +15,10 @@ use api::landing::default_landing_options;
 
 use super::LandingConsent;
 use crate::cli::App;
-use crate::commands::{CommandAnswer, apply, diff, revise};
+use crate::commands::{CommandAnswer, apply, diff, drop};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
+use crate::ui::PromptOutcome;
 use crate::{signals, ui};
 
 /// How many of the next steps the end of a session shows. `planwright why` lists all.
@@ -30,6 +32,8 @@ pub enum SessionDecision {
     Answer(Box<CommandAnswer>),
     /// Drive the plan again: the person did what it was waiting for.
     Continue,
+    /// Follow the plan: it changed elsewhere, for example on the page.
+    Follow,
 }
 
 /// Lands the result if consent was given; otherwise asks on a terminal, or describes the plan.
@@ -52,6 +56,7 @@ pub fn ask_person(
             match review_result(app, &row)? {
                 ReviewChoice::AskAgain => {}
                 ReviewChoice::Continue => return Ok(SessionDecision::Continue),
+                ReviewChoice::Follow => return Ok(SessionDecision::Follow),
                 ReviewChoice::End(answer) => return Ok(SessionDecision::Answer(answer)),
             }
             continue;
@@ -72,16 +77,23 @@ pub fn ask_person(
 enum ReviewChoice {
     AskAgain,
     Continue,
+    Follow,
     End(Box<CommandAnswer>),
 }
 
 fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id());
     write_stderr(&describe_result(app, row)?);
-    let chosen = ui::ask_person("[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ");
+    let menu = "[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ";
+    let Prompted::Answer(chosen) = ask_about(app, row, menu) else {
+        return Ok(ReviewChoice::Follow);
+    };
+    // What is decided is about the result that was shown.
+    let call = app.new_call().if_version(row.plan.version());
     match chosen.as_deref() {
         Some("a" | "apply") => {
-            land_result(app, plan, row).map(|answer| ReviewChoice::End(Box::new(answer)))
+            let landed = apply::land_plan(app, plan, default_landing_options(&row.plan), &call);
+            landed.map(|answer| ReviewChoice::End(Box::new(answer)))
         }
         Some("d" | "diff") => {
             signals::end_at_once_during(|| diff::show_patch(app, plan))?;
@@ -93,33 +105,24 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             else {
                 return Ok(ReviewChoice::AskAgain);
             };
-            lifecycle.revise_plan(plan, &text, Vec::new(), &app.new_call())?;
+            lifecycle.revise_plan(plan, &text, Vec::new(), &call)?;
             Ok(ReviewChoice::Continue)
         }
         Some("f" | "files" | "drop" | "drop files") => {
             let Some(patterns) = ui::ask_person("Which files should be dropped? ") else {
                 return Ok(ReviewChoice::AskAgain);
             };
-            let mut dropped = Vec::new();
-            for pattern in patterns.split_whitespace() {
-                match revise::match_changed_paths(app, plan, &pattern.into()) {
-                    Ok(paths) => dropped.extend(paths),
-                    Err(error) => {
-                        write_stderr(&format!("{}\n", error.message));
-                        return Ok(ReviewChoice::AskAgain);
-                    }
+            let selection = PartSelection {
+                paths: patterns.split_whitespace().map(str::to_owned).collect(),
+                ..PartSelection::default()
+            };
+            if !selection.paths.is_empty() {
+                match drop::drop_parts(app, plan, &selection, &call) {
+                    Ok(dropped) => write_stderr(&dropped.text),
+                    Err(error) => write_stderr(&format!("{}\n", error.message)),
                 }
             }
-            if dropped.is_empty() {
-                return Ok(ReviewChoice::AskAgain);
-            }
-            lifecycle.revise_plan(
-                plan,
-                "Leave the dropped files as they were.",
-                dropped,
-                &app.new_call(),
-            )?;
-            Ok(ReviewChoice::Continue)
+            Ok(ReviewChoice::AskAgain)
         }
         Some("l" | "later") | None => {
             describe_plan(app, row).map(|answer| ReviewChoice::End(Box::new(answer)))
@@ -127,6 +130,30 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
         Some(_) => {
             write_stderr("Type a, d, r, f or l.\n");
             Ok(ReviewChoice::AskAgain)
+        }
+    }
+}
+
+/// An answer at the terminal; `None` at the end of input.
+enum Prompted {
+    Answer(Option<String>),
+    /// The plan changed elsewhere before the person answered.
+    Outdated,
+}
+
+/// Asks about a plan as it was shown. Says so if it changes meanwhile, for example on the page.
+fn ask_about(app: &App, row: &PlanRow, question: &str) -> Prompted {
+    let is_current = || {
+        let read = app.lifecycle().map(|it| it.get_plan(row.plan.id()));
+        // A store that is unavailable is no news.
+        !matches!(read, Ok(Ok(now)) if now.plan.version() != row.plan.version())
+    };
+    match ui::ask_person_while(question, is_current) {
+        PromptOutcome::Answered(line) => Prompted::Answer(Some(line)),
+        PromptOutcome::Closed => Prompted::Answer(None),
+        PromptOutcome::Outdated => {
+            write_stderr("The plan changed elsewhere.\n");
+            Prompted::Outdated
         }
     }
 }
@@ -211,10 +238,14 @@ fn ask_for_answer(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandEr
     let question = row.plan.stage().question();
     let question = question.map_or_else(String::new, |question| question.text.to_string());
     write_stderr(&format!("{}\n", ui::escape_controls(&question)));
-    match ui::ask_person("Answer (empty: later): ").filter(|text| !text.is_empty()) {
+    let Prompted::Answer(answer) = ask_about(app, row, "Answer (empty: later): ") else {
+        return Ok(SessionDecision::Follow);
+    };
+    match answer.filter(|text| !text.is_empty()) {
         Some(text) => {
+            let call = app.new_call().if_version(row.plan.version());
             app.lifecycle()?
-                .answer_question(row.plan.id(), &text, &app.new_call())?;
+                .answer_question(row.plan.id(), &text, &call)?;
             Ok(SessionDecision::Continue)
         }
         None => describe_plan(app, row).map(SessionDecision::from),
@@ -223,7 +254,10 @@ fn ask_for_answer(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandEr
 
 fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandError> {
     write_stderr(&describe_strategy(app, row)?);
-    match ui::ask_person("[g]o on  [r]evise  [l]ater? ").as_deref() {
+    let Prompted::Answer(chosen) = ask_about(app, row, "[g]o on  [r]evise  [l]ater? ") else {
+        return Ok(SessionDecision::Follow);
+    };
+    match chosen.as_deref() {
         Some("g" | "go" | "go on") => Ok(SessionDecision::Continue),
         Some("r" | "revise") => {
             let Some(text) =
