@@ -10,7 +10,7 @@ use plan::actor::ActorKind;
 use plan::{ActorDefinition, QualifiedName};
 
 use crate::cli::App;
-use crate::commands::CommandAnswer;
+use crate::commands::{CommandAnswer, agent_test};
 use crate::error::{CommandError, unknown_actor_error};
 use crate::exit::CommandExit;
 use crate::{actor_set, completion, current_repository, home, repository_config, ui, yaml};
@@ -33,6 +33,15 @@ pub enum AgentCommand {
         #[arg(add = completion::agents())]
         name: QualifiedName,
     },
+    /// Try an agent in a scratch repository, and show what works
+    ///
+    /// Starts it twice with a small goal, outside of your repositories. It uses your login, and your provider charges for
+    /// the two runs.
+    Test {
+        /// Agent name
+        #[arg(add = completion::agents())]
+        name: QualifiedName,
+    },
     /// Remove one of your agents
     ///
     /// Existing plans keep their definition.
@@ -49,6 +58,9 @@ impl AgentCommand {
             Self::Add { file } => add_actor(app, file),
             Self::List => list_actors(app),
             Self::Show { name } => show_actor(app, name),
+            Self::Test { name } => {
+                agent_test::test_agent(app, &find_known_actor(app, name)?.definition)
+            }
             Self::Remove { name } => remove_actor(app, name),
         }
     }
@@ -146,12 +158,14 @@ fn describe_program(
     }
 }
 
-fn show_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
+fn find_known_actor(app: &App, name: &QualifiedName) -> Result<KnownActor, CommandError> {
     let mut known = list_known_actors(app)?.into_iter();
     let found = known.find(|one| one.definition.name == *name);
-    let Some(KnownActor { definition, .. }) = found else {
-        return Err(unknown_actor(app, name));
-    };
+    found.ok_or_else(|| unknown_actor(app, name))
+}
+
+fn show_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
+    let definition = find_known_actor(app, name)?.definition;
     let text = yaml::format_actor(&definition);
     Ok(CommandAnswer::new(ActorView { actor: definition }, text))
 }

@@ -6,6 +6,7 @@ pub mod supervise;
 
 mod action;
 mod agent;
+mod agent_test;
 mod answer;
 mod approve;
 mod cancel;

@@ -6,6 +6,7 @@
 )]
 
 mod advice;
+mod agent_test;
 mod answers;
 mod applied_together;
 mod attacks;

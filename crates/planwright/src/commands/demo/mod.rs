@@ -91,13 +91,12 @@ fn open_example_page(print: bool, app: &App) -> Result<CommandAnswer, CommandErr
     }
     example.ensure_created()?;
     let words: &[&str] = match print {
-        true => &["--format", "json", "open", "--print"],
-        false => &["--format", "json", "open"],
+        true => &["open", "--print"],
+        false => &["open"],
     };
-    let opened = example.run(words)?;
-    let answer: serde_json::Value = serde_json::from_slice(&opened.stdout).unwrap_or_default();
+    let (code, answer) = example.run_json(words)?;
     let data = &answer["data"];
-    let Some(address) = data["address"].as_str().filter(|_| opened.status.success()) else {
+    let Some(address) = data["address"].as_str().filter(|_| code == Some(0)) else {
         let said = answer["messages"][0]["text"].as_str();
         return Err(CommandError::new(
             CommandExit::Error,

@@ -3,15 +3,15 @@
 //! Only the agent is a script. It runs as any agent does, so the plans, their changes and rules are real.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
 use sandbox::create_demo_repository;
+use serde_json::Value;
 
 use super::defect_error;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::home;
-use crate::settings::{self, SETTING_KEYS};
+use crate::nested_run::NestedProgram;
+use crate::{home, settings};
 
 /// Where the example is, below the demo's directory.
 pub struct ExamplePlans {
@@ -47,9 +47,14 @@ impl ExamplePlans {
             .map_err(|error| self.file_error(&error))
     }
 
-    /// Runs `planwright` in the example: its own home and repository.
-    pub fn run(&self, words: &[&str]) -> Result<Output, CommandError> {
-        self.start_program(words)
+    /// Runs `planwright` in the example.
+    pub fn run_json(&self, words: &[&str]) -> Result<(Option<i32>, Value), CommandError> {
+        let program = NestedProgram {
+            home: self.planwright_home(),
+            directory: self.repository(),
+        };
+        program
+            .run_json(words)
             .map_err(|error| self.file_error(&error))
     }
 
@@ -122,8 +127,7 @@ impl ExamplePlans {
     }
 
     fn newest_plan(&self) -> Result<String, CommandError> {
-        let listed = self.run(&["--format", "json", "list", "--limit", "1"])?;
-        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        let (_, listed) = self.run_json(&["list", "--limit", "1"])?;
         let plan_id = listed["data"]["plans"][0]["plan_id"].as_str();
         plan_id
             .map(str::to_owned)
@@ -131,34 +135,13 @@ impl ExamplePlans {
     }
 
     fn run_expecting(&self, exit_codes: &[i32], words: &[&str]) -> Result<(), CommandError> {
-        let ended = self.run(words)?;
-        match ended.status.code() {
-            Some(code) if exit_codes.contains(&code) => Ok(()),
-            _ => Err(defect_error(&format!(
-                "planwright {} ended with {}: {}",
-                words.join(" "),
-                ended.status,
-                String::from_utf8_lossy(&ended.stderr).trim_end()
+        match self.run_json(words)? {
+            (Some(code), _) if exit_codes.contains(&code) => Ok(()),
+            (_, envelope) => Err(defect_error(&format!(
+                "planwright {} answered {envelope}",
+                words.join(" ")
             ))),
         }
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the demo runs this program as a person does"
-    )]
-    fn start_program(&self, words: &[&str]) -> std::io::Result<Output> {
-        let mut command = Command::new(std::env::current_exe()?);
-        // The person's settings are not those of the example.
-        for key in SETTING_KEYS {
-            command.env_remove(key.variable_name());
-        }
-        command
-            .args(words)
-            .current_dir(self.repository())
-            .env("PLANWRIGHT_HOME", self.planwright_home())
-            .stdin(Stdio::null())
-            .output()
     }
 
     /// The example's own `PLANWRIGHT_HOME`.
