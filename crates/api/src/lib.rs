@@ -11,17 +11,20 @@
 
 pub mod actions;
 pub mod actors;
+pub mod change_size;
 pub mod derived_plans;
 pub mod diagnosis;
 pub mod doctor;
 pub mod landing;
 pub mod next_steps;
 pub mod overview;
+pub mod plan_activity;
 pub mod plan_config;
 pub mod plan_list;
 pub mod plans;
 pub mod projects;
 pub mod results;
+pub mod rule_marks;
 pub mod rules;
 pub mod sandboxes;
 pub mod standing;

@@ -1,6 +1,6 @@
 // Chooses the page for the address, loads its fragment, and keeps it up to date.
 
-import { bindBoard, handleBoardKey } from "./board.js";
+import { bindBoard, handleBoardKey, startBoardTimers, updateBoard } from "./board.js";
 import { follow } from "./events.js";
 import { bindForms, setOnline, showProblem } from "./forms.js";
 import { bindReview, clearReview, handleReviewKey } from "./review.js";
@@ -12,6 +12,7 @@ let page = null;
 let shownAt = Date.now();
 let isOffline = false;
 let refreshTimer = null;
+let eventTimer = null;
 
 /// Where an address leads: the fragment to load and how to bring it to life.
 function choosePage(path) {
@@ -35,16 +36,19 @@ async function show(isRefresh = false) {
   }
   if (page !== wanted) return;
   shownAt = Date.now();
-  if (isOffline) setOffline(false);
+  // The stream, or the tab that reads it, may be older than this page.
+  setOffline(false);
+  const refresh = () => show(true);
+  // Rows stay where they are while somebody looks at them.
+  if (isRefresh && wanted.kind === "board" && updateBoard(main, html, refresh)) return;
   const kept = isRefresh ? keepPlace() : null;
   main.innerHTML = html;
   const heading = main.querySelector("h1");
   document.title = heading ? `${heading.textContent.trim()} · Planwright` : "Planwright";
-  const refresh = () => show(true);
   bindForms(main, onDone, onChanged);
   if (wanted.kind === "board") bindBoard(main, refresh);
   if (wanted.kind === "review") bindReview(main, planId());
-  if (wanted.kind === "new") bindNew();
+  if (main.querySelector("#new-plan")) bindNew();
   for (const button of main.querySelectorAll("[data-end-session]")) {
     button.addEventListener("click", async () => {
       await send("DELETE", `/v1/sessions/${button.dataset.endSession}`);
@@ -130,6 +134,7 @@ function onChanged(problem, form) {
 
 function bindNew() {
   const action = main.querySelector("#action");
+  if (page.kind === "new") main.querySelector("#goal, #new-plan input")?.focus({ preventScroll: true });
   action?.addEventListener("change", () => go(`/new?action=${encodeURIComponent(action.value)}`));
   for (const example of main.querySelectorAll("[data-example]")) {
     example.addEventListener("click", () => {
@@ -178,12 +183,18 @@ function onEvent(event) {
   const typing = main.contains(document.activeElement) && /^(TEXTAREA|INPUT)$/.test(document.activeElement.tagName)
     && document.activeElement.id !== "filter" && document.activeElement.type !== "checkbox";
   const isReviewing = page?.kind === "review" && main.querySelector(".file") !== null;
-  if (isThisPlan && (typing || (isReviewing && event.type === "execute_completed"))) {
+  // What somebody typed about the plan that they see is not taken away by a newer one.
+  const hasDraft = [...main.querySelectorAll("textarea[data-draft]")].some((field) => field.value.trim() !== "");
+  if (isThisPlan && (typing || hasDraft || (isReviewing && event.type === "execute_completed"))) {
     document.querySelector("#news").hidden = false;
     return;
   }
-  clearTimeout(refreshTimer);
-  refreshTimer = setTimeout(() => show(true), 60);
+  // Soon, but in a burst of events not more than twice per second.
+  if (eventTimer !== null) return;
+  eventTimer = setTimeout(() => {
+    eventTimer = null;
+    show(true);
+  }, Math.max(60, 500 - (Date.now() - shownAt)));
 }
 
 document.addEventListener("click", (event) => {
@@ -200,6 +211,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && isTyping) { event.target.blur(); return; }
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
+  if (event.key === " " && event.target.closest("button, summary, input")) return;
   if (event.key === "?") { document.querySelector("#help").showModal(); return; }
   if (event.key === "+") { go("/new"); return; }
   if (event.key === "b" && page?.kind !== "board") { go("/"); return; }
@@ -217,6 +229,7 @@ document.querySelector("#theme").addEventListener("click", () => {
 addEventListener("popstate", () => show());
 setInterval(() => { if (isOffline) describeConnection(); }, 1000);
 setInterval(() => { if (!isOffline && page?.kind === "board") show(true); }, 30000);
+startBoardTimers(main, () => !isOffline && page?.kind === "board");
 setInterval(() => {
   if (!isOffline && page?.kind === "activity" && main.querySelector("[data-live]")) show(true);
 }, 2000);

@@ -66,7 +66,7 @@ async function submit(form, done, changed) {
     if (problem.status === 412 || problem.status === 409) changed(problem, form);
   } finally {
     button.removeAttribute("aria-busy");
-    button.disabled = !online;
+    button.disabled = !online || button.hasAttribute("data-off");
   }
 }
 

@@ -10,6 +10,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod assets;
+mod change_sizes;
 mod connections;
 mod engine_access;
 mod event_feed;

@@ -9,6 +9,7 @@ use lifecycle::Lifecycle;
 use plan::Caller;
 use store::Clock;
 
+use crate::change_sizes::ChangeSizes;
 use crate::connections::ShutdownSignal;
 use crate::engine_access::EngineAccess;
 use crate::event_feed::EventFeed;
@@ -37,6 +38,7 @@ pub struct ServerState {
     pub engine: EngineAccess,
     pub sessions: SessionStore,
     pub feed: EventFeed,
+    pub change_sizes: ChangeSizes,
     pub metrics: ServerMetrics,
     pub allowed_hosts: AllowedHosts,
     pub limits: ServerLimits,
@@ -62,6 +64,7 @@ impl ServerState {
             ),
             sessions: SessionStore::new(&config.directory, clock.clone()),
             feed: EventFeed::start(config.lifecycle.clone())?,
+            change_sizes: ChangeSizes::default(),
             metrics: ServerMetrics::default(),
             allowed_hosts: AllowedHosts::for_port(port),
             limits: config.limits.clone(),

@@ -31,8 +31,13 @@ impl TestBrowser {
     /// # Panics
     ///
     /// If no browser is installed. Tests of the page are never skipped.
-    #[expect(clippy::disallowed_methods, reason = "tests start the browser")]
     pub fn start(width: u32, height: u32) -> Self {
+        Self::start_with(width, height, &[])
+    }
+
+    /// Starts a browser with more arguments.
+    #[expect(clippy::disallowed_methods, reason = "tests start the browser")]
+    pub fn start_with(width: u32, height: u32, more_arguments: &[String]) -> Self {
         let profile = TempDir::with_prefix("planwright-browser-").unwrap();
         let mut command = Command::new("chromedriver");
         command
@@ -60,6 +65,7 @@ impl TestBrowser {
             format!("--window-size={width},{height}"),
             format!("--user-data-dir={}", profile.path().display()),
         ];
+        let arguments = [&arguments[..], more_arguments].concat();
         let options = json!({ "args": arguments });
         let wanted =
             json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
@@ -90,6 +96,73 @@ impl TestBrowser {
         let actions: Vec<Value> = pressed.collect();
         let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
         self.post("/actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Presses keys while another one, such as Control, is held.
+    pub fn press_with(&self, held: char, key: char) {
+        let action = |kind: &str, key: char| json!({ "type": kind, "value": key.to_string() });
+        let actions = [
+            action("keyDown", held),
+            action("keyDown", key),
+            action("keyUp", key),
+            action("keyUp", held),
+        ];
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.post("/actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Goes back in the history of the tab.
+    pub fn go_back(&self) {
+        self.post("/back", &json!({}));
+    }
+
+    /// Opens an address in a new tab and goes there. Returns the tab.
+    pub fn open_tab(&self, address: &str) -> String {
+        let opened = self.post("/window/new", &json!({ "type": "tab" }));
+        let tab = opened["handle"].as_str().unwrap().to_owned();
+        self.go_to_tab(&tab);
+        self.open(address);
+        tab
+    }
+
+    pub fn go_to_tab(&self, tab: &str) {
+        self.post("/window", &json!({ "handle": tab }));
+    }
+
+    pub fn current_tab(&self) -> String {
+        let answer = self.client.get(&self.path("/window")).ok();
+        answer["value"].as_str().unwrap().to_owned()
+    }
+
+    /// Closes the tab that is shown. Go to another one afterwards.
+    pub fn close_tab(&self) {
+        self.client
+            .request("DELETE", &self.path("/window"), &[], "");
+    }
+
+    /// Lays the page out for a screen of this size, however small.
+    pub fn set_screen(&self, width: u32, height: u32) {
+        let screen =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.run_devtools_command("Emulation.setDeviceMetricsOverride", &screen);
+    }
+
+    /// Sets what the person prefers, such as `prefers-reduced-motion`.
+    pub fn set_preference(&self, name: &str, value: &str) {
+        let features = json!({ "features": [{ "name": name, "value": value }] });
+        self.run_devtools_command("Emulation.setEmulatedMedia", &features);
+    }
+
+    fn run_devtools_command(&self, command: &str, parameters: &Value) {
+        let body = json!({ "cmd": command, "params": parameters });
+        self.post("/goog/cdp/execute", &body);
+    }
+
+    /// Runs a script that calls its last argument with the result.
+    pub fn run_async_script(&self, script: &str) -> Value {
+        let timeouts = json!({ "script": PAGE_TIMEOUT.as_millis() });
+        self.post("/timeouts", &timeouts);
+        self.post("/execute/async", &json!({ "script": script, "args": [] }))
     }
 
     /// Runs a script and returns its result.

@@ -5,10 +5,10 @@ use testkit::TestBrowser;
 use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv, wait_for};
 use crate::server::{RunningTestServer, new_code};
 
-const ENTER: &str = "\u{e007}";
+pub const ENTER: &str = "\u{e007}";
 
 /// Opens a page of the server in a signed-in browser.
-fn open_page(server: &RunningTestServer, env: &ScriptedAgentEnv, path: &str) -> TestBrowser {
+pub fn open_page(server: &RunningTestServer, env: &ScriptedAgentEnv, path: &str) -> TestBrowser {
     let browser = TestBrowser::start(1280, 900);
     let code = new_code(env);
     browser.open(&format!(
@@ -21,7 +21,7 @@ fn open_page(server: &RunningTestServer, env: &ScriptedAgentEnv, path: &str) -> 
 
 /// Fails if a script threw or the security policy refused something. A dead server is no such error.
 #[track_caller]
-fn check_errors(browser: &TestBrowser) {
+pub fn check_errors(browser: &TestBrowser) {
     let errors = browser.read_errors();
     let unexpected: Vec<_> = errors
         .iter()
@@ -37,6 +37,7 @@ fn person_starts_a_plan_sends_it_back_lands_it_and_undoes_it() {
     let browser = open_page(&server, &env, "/");
     browser.wait_for_text("main", "no plans yet");
     browser.click("nav a[href='/new']");
+    browser.wait_for_text("h1", "New plan");
     browser.type_into("#goal", "Write a line <b>bold</b>");
     // What was typed survives a reload.
     browser.reload();

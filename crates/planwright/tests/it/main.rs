@@ -13,6 +13,7 @@ mod attacks;
 mod bad_arguments;
 mod bad_files;
 mod bad_stores;
+mod board;
 mod browser;
 mod budgets;
 mod commands;

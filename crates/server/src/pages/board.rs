@@ -1,18 +1,26 @@
-//! The board: all plans in four groups, and a preview of the selected one.
+//! The board: all plans in four groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use api::PlanStanding;
+use api::change_size::ChangedTrees;
+use api::plan_activity::{PlanActivity, find_current_activity};
+use api::rule_marks::{RuleMarks, read_rule_marks};
+use api::view::PlanSummary;
+use api::{NextStep, PlanStanding};
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use plan::stage::StateName;
 use plan::{PlanId, Timestamp};
 use store::{PlanFilter, PlanRow};
+use tokio::time::timeout;
 
-use super::offered_forms::OfferedForms;
-use super::plan_head::{PlanHead, read_head, tone_class};
-use super::visible::{format_age, visible};
+use super::new_plan::{NewPlanForm, read_form};
+use super::plan_head::{format_cost, tone_class};
+use super::visible::{format_age, format_elapsed, visible};
 use super::{PageAnswer, render};
+use crate::change_sizes::KnownSize;
 use crate::engine_access::EngineView;
 use crate::failure::EngineFailure;
 use crate::state::ServerState;
@@ -20,11 +28,20 @@ use crate::state::ServerState;
 /// The newest plans, and as many of those that need a person.
 const MAX_BOARD_PLANS: usize = 150;
 
+/// Plans that are worked on, with what their agents do. There are as many as workers.
+const MAX_WORKING_PLANS: usize = 64;
+
+/// How long the board waits for sizes that are not known yet. The page asks again for those that are missing then.
+const SIZE_TIMEOUT: Duration = Duration::from_millis(60);
+
 #[derive(Template)]
 #[template(path = "board.html")]
 struct BoardTemplate {
     groups: Vec<BoardGroup>,
-    is_empty: bool,
+    /// Sizes are still being counted.
+    is_counting: bool,
+    /// Shown if there are no plans.
+    form: Option<NewPlanForm>,
 }
 
 struct BoardGroup {
@@ -35,30 +52,72 @@ struct BoardGroup {
 struct BoardRow {
     handle: String,
     plan_id: PlanId,
+    version: u64,
     /// The plan that it undoes or holds the rest of.
     origin: Option<PlanId>,
     goal: String,
     standing: &'static str,
     class: &'static str,
     agent: String,
-    lines: String,
+    /// What happens, or what is in the way.
+    note: String,
+    note_class: &'static str,
+    size: ChangeSizeCell,
+    marks: Vec<RuleMark>,
+    marks_title: String,
+    cost: String,
+    /// How long ago it changed, or how long it has been worked on.
     age: String,
+    /// Seconds of work so far. The page counts on.
+    elapsed: Option<i64>,
+    can_retry: bool,
+    can_cancel: bool,
     /// Shown below the plan it comes from.
     is_nested: bool,
 }
 
+/// The size of a plan's change, as far as it is known.
+enum ChangeSizeCell {
+    None,
+    Lines { added: u64, removed: u64 },
+    Files(String),
+}
+
+struct RuleMark {
+    sign: &'static str,
+    class: &'static str,
+}
+
+/// A plan of the board, before it is known how large its change is.
+struct ListedPlan {
+    row: PlanRow,
+    summary: PlanSummary,
+    activity: Option<PlanActivity>,
+    marks: RuleMarks,
+    cost_micros: u64,
+}
+
+struct PlanList {
+    plans: Vec<ListedPlan>,
+    now: Timestamp,
+    form: Option<NewPlanForm>,
+}
+
 pub async fn show_board(State(state): State<Arc<ServerState>>) -> PageAnswer {
-    let groups = state
+    let list = state
         .engine
-        .view("list", None, |engine| list_groups(&engine))
+        .view("list", None, |engine| list_plans(&engine))
         .await?;
+    let is_counting = count_missing_sizes(&state, &list.plans).await;
+    let groups = make_groups(&state, &list);
     render(&BoardTemplate {
-        is_empty: groups.iter().all(|group| group.rows.is_empty()),
         groups,
+        is_counting,
+        form: list.form,
     })
 }
 
-fn list_groups(engine: &EngineView<'_>) -> Result<Vec<BoardGroup>, EngineFailure> {
+fn list_plans(engine: &EngineView<'_>) -> Result<PlanList, EngineFailure> {
     let lifecycle = engine.lifecycle;
     let needs_person = PlanFilter {
         needs_person: true,
@@ -72,32 +131,213 @@ fn list_groups(engine: &EngineView<'_>) -> Result<Vec<BoardGroup>, EngineFailure
             .into_iter()
             .filter(|row| !known.contains(&row.plan.id())),
     );
-    let now = lifecycle.store().now()?;
+    let mut plans = Vec::new();
+    for row in rows {
+        let ledger = lifecycle.budgets().read_ledger(row.plan.id())?;
+        plans.push(ListedPlan {
+            summary: api::plan_list::summarize_plan(lifecycle, &row, engine.viewer)?,
+            activity: find_current_activity(lifecycle, &row.plan)?,
+            marks: read_rule_marks(lifecycle, &row)?,
+            cost_micros: ledger.plan.settled.cost,
+            row,
+        });
+    }
+    Ok(PlanList {
+        form: match plans.is_empty() {
+            true => Some(read_form(engine, "")?),
+            false => None,
+        },
+        now: lifecycle.store().now()?,
+        plans,
+    })
+}
+
+/// Counts sizes for a short while. Returns whether some are not known yet; counting them goes on.
+async fn count_missing_sizes(state: &Arc<ServerState>, plans: &[ListedPlan]) -> bool {
+    let is_missing = |plan: &&ListedPlan| {
+        let trees = ChangedTrees::of_result(&plan.row.plan);
+        trees.is_some_and(|trees| state.change_sizes.find(&trees).is_none())
+    };
+    let missing: Vec<PlanRow> = plans
+        .iter()
+        .filter(is_missing)
+        .map(|plan| plan.row.clone())
+        .collect();
+    if missing.is_empty() {
+        return false;
+    }
+    let shared = Arc::clone(state);
+    let counting = tokio::spawn(async move {
+        shared.change_sizes.count(&shared.engine, missing).await;
+    });
+    // The task goes on if nobody waits for it.
+    let _ = timeout(SIZE_TIMEOUT, counting).await;
+    plans.iter().any(|plan| is_missing(&plan))
+}
+
+fn make_groups(state: &ServerState, list: &PlanList) -> Vec<BoardGroup> {
     let titles = ["Needs you", "Working", "Waiting", "Landed"];
     let mut groups = titles.map(|title| BoardGroup {
         title,
         rows: Vec::new(),
     });
-    for row in &rows {
-        let summary = api::plan_list::summarize_plan(lifecycle, row, engine.viewer)?;
-        let group = &mut groups[group_of(summary.standing)];
-        group.rows.push(BoardRow {
-            handle: summary.handle,
-            plan_id: summary.plan_id,
-            origin: summary.undo_of.or(summary.rest_of),
-            goal: visible(&summary.goal),
-            standing: summary.standing.as_str(),
-            class: tone_class(summary.standing),
-            agent: row.plan.actors().execution.to_string(),
-            lines: describe_size(row),
-            age: format_age(age_of(now, summary.updated_at)),
-            is_nested: false,
-        });
+    for plan in &list.plans {
+        let group = &mut groups[group_of(plan.summary.standing)];
+        group.rows.push(make_row(state, plan, list.now));
     }
     for group in &mut groups {
         group.rows = fold_derived_plans(std::mem::take(&mut group.rows));
     }
-    Ok(groups.into())
+    groups.into()
+}
+
+fn make_row(state: &ServerState, plan: &ListedPlan, now: Timestamp) -> BoardRow {
+    let (row, summary) = (&plan.row, &plan.summary);
+    let (note, note_class) = describe_note(plan);
+    let elapsed = plan.activity.as_ref();
+    let elapsed = elapsed.map(|activity| age_of(now, activity.since) / 1_000_000);
+    let can = |step: &NextStep| summary.next_steps.contains(step);
+    BoardRow {
+        handle: summary.handle.clone(),
+        plan_id: summary.plan_id,
+        version: summary.version,
+        origin: summary.undo_of.or(summary.rest_of),
+        goal: visible(&summary.goal),
+        standing: summary.standing.as_str(),
+        class: tone_class(summary.standing),
+        agent: row.plan.actors().execution.to_string(),
+        size: find_size(state, row),
+        note,
+        note_class,
+        marks: show_marks(&plan.marks),
+        marks_title: describe_marks(&plan.marks),
+        cost: format_cost(plan.cost_micros),
+        age: match elapsed {
+            Some(seconds) => format_elapsed(seconds),
+            None => format_age(age_of(now, summary.updated_at)),
+        },
+        elapsed,
+        can_retry: can(&NextStep::Retry),
+        can_cancel: can(&NextStep::Cancel),
+        is_nested: false,
+    }
+}
+
+/// What a plan does now, or what keeps it from going on: one line and its colour.
+fn describe_note(plan: &ListedPlan) -> (String, &'static str) {
+    if let Some(activity) = &plan.activity {
+        return (describe_activity(activity), "working-note");
+    }
+    let stage = plan.row.plan.stage();
+    let first_line = |text: &str| visible(text.lines().next().unwrap_or_default());
+    if let Some(question) = stage.question() {
+        return (first_line(question.text.as_str()), "muted");
+    }
+    if let Some(rule) = plan.marks.failed.first() {
+        let more = match plan.marks.failed.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        return (visible(&format!("rule {rule}{more}")), "bad-text");
+    }
+    match stage.failure() {
+        Some(failure) => (first_line(failure.message.as_str()), "bad-text"),
+        None => (String::new(), ""),
+    }
+}
+
+fn describe_activity(activity: &PlanActivity) -> String {
+    match &activity.latest {
+        Some(step) => visible(format!("{} {}", step.verb, step.subject).trim()),
+        None => "starting".to_owned(),
+    }
+}
+
+fn find_size(state: &ServerState, row: &PlanRow) -> ChangeSizeCell {
+    let trees = ChangedTrees::of_result(&row.plan);
+    match trees.and_then(|trees| state.change_sizes.find(&trees)) {
+        Some(KnownSize::Counted(size)) => ChangeSizeCell::Lines {
+            added: size.added,
+            removed: size.removed,
+        },
+        Some(KnownSize::Uncountable) | None => count_files(row),
+    }
+}
+
+/// The number of changed files, which the plan itself knows.
+fn count_files(row: &PlanRow) -> ChangeSizeCell {
+    let result = row.plan.result().into_iter();
+    let trees = result.flat_map(|result| &result.trees);
+    let paths: Option<u64> = trees.map(|tree| tree.changes).sum();
+    match paths {
+        Some(1) => ChangeSizeCell::Files("1 file".to_owned()),
+        Some(count) if count > 0 => ChangeSizeCell::Files(format!("{count} files")),
+        Some(_) | None => ChangeSizeCell::None,
+    }
+}
+
+/// The most signs in a row. The title names all rules.
+const MAX_SHOWN_MARKS: usize = 5;
+
+fn show_marks(marks: &RuleMarks) -> Vec<RuleMark> {
+    let of = |count: usize, sign, class| (0..count).map(move |_| RuleMark { sign, class });
+    of(marks.failed.len(), "\u{2715}", "bad-text")
+        .chain(of(marks.open.len(), "\u{25cb}", "muted"))
+        .chain(of(marks.held.len(), "\u{25cf}", "good-text"))
+        .take(MAX_SHOWN_MARKS)
+        .collect()
+}
+
+fn describe_marks(marks: &RuleMarks) -> String {
+    let parts = [
+        ("failed", &marks.failed),
+        ("open", &marks.open),
+        ("holds", &marks.held),
+    ];
+    let parts = parts.iter().flat_map(|(word, names)| {
+        let names = names.iter();
+        names.map(move |name| format!("{}: {word}", visible(name)))
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Template)]
+#[template(path = "working.html")]
+struct WorkingTemplate {
+    plans: Vec<WorkingPlan>,
+}
+
+struct WorkingPlan {
+    plan_id: PlanId,
+    note: String,
+    elapsed: i64,
+}
+
+/// What the agents of all plans do now. Nothing announces it, so the board asks while plans are worked on.
+pub async fn show_working(State(state): State<Arc<ServerState>>) -> PageAnswer {
+    let plans = state
+        .engine
+        .read("list", None, |lifecycle| {
+            let filter = PlanFilter {
+                state: Some(StateName::Processing),
+                ..PlanFilter::default()
+            };
+            let rows = lifecycle.list_plans(&filter, None, MAX_WORKING_PLANS)?;
+            let now = lifecycle.store().now()?;
+            let mut plans = Vec::new();
+            for row in rows {
+                if let Some(activity) = find_current_activity(lifecycle, &row.plan)? {
+                    plans.push(WorkingPlan {
+                        plan_id: row.plan.id(),
+                        note: describe_activity(&activity),
+                        elapsed: age_of(now, activity.since) / 1_000_000,
+                    });
+                }
+            }
+            Ok(plans)
+        })
+        .await?;
+    render(&WorkingTemplate { plans })
 }
 
 /// Moves undos and rests below the plan they come from, if it is in the same group. Keeps the order otherwise.
@@ -138,20 +378,6 @@ fn age_of(now: Timestamp, then: Timestamp) -> i64 {
     now.0.saturating_sub(then.0)
 }
 
-fn describe_size(row: &PlanRow) -> String {
-    let trees = row
-        .plan
-        .result()
-        .into_iter()
-        .flat_map(|result| &result.trees);
-    let paths: Option<u64> = trees.map(|tree| tree.changes).sum();
-    match paths {
-        Some(1) => "1 file".to_owned(),
-        Some(count) if count > 0 => format!("{count} files"),
-        Some(_) | None => String::new(),
-    }
-}
-
 /// The group of a standing, by index.
 fn group_of(standing: PlanStanding) -> usize {
     match standing {
@@ -173,54 +399,6 @@ fn group_of(standing: PlanStanding) -> usize {
     }
 }
 
-#[derive(Template)]
-#[template(path = "preview.html")]
-struct PreviewTemplate {
-    head: PlanHead,
-    forms: OfferedForms,
-    files: Vec<PreviewFile>,
-    more_files: usize,
-}
-
-struct PreviewFile {
-    path: String,
-    operation: &'static str,
-}
-
-const MAX_PREVIEW_FILES: usize = 12;
-
-pub async fn show_preview(
-    State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
-) -> PageAnswer {
-    let plan_id = state.engine.resolve_plan(&id).await?;
-    let (head, forms, files) = state
-        .engine
-        .view("status", Some(plan_id), move |engine| {
-            let (head, forms) = read_head(&engine, plan_id, "")?;
-            let changesets = engine.lifecycle.list_changesets(plan_id)?;
-            let mut files: Vec<PreviewFile> = changesets
-                .iter()
-                .flat_map(|(_, entries)| entries)
-                .map(|entry| PreviewFile {
-                    path: visible(&entry.path.to_string()),
-                    operation: entry.operation.as_str(),
-                })
-                .collect();
-            files.sort_by(|one, other| one.path.cmp(&other.path));
-            files.dedup_by(|one, other| one.path == other.path);
-            Ok((head, forms, files))
-        })
-        .await?;
-    let more_files = files.len().saturating_sub(MAX_PREVIEW_FILES);
-    render(&PreviewTemplate {
-        head,
-        forms,
-        more_files,
-        files: files.into_iter().take(MAX_PREVIEW_FILES).collect(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,13 +407,22 @@ mod tests {
         BoardRow {
             handle: number.to_string(),
             plan_id: plan_id(number),
+            version: 1,
             origin: origin.map(plan_id),
             goal: String::new(),
             standing: "landed",
             class: "",
             agent: String::new(),
-            lines: String::new(),
+            note: String::new(),
+            note_class: "",
+            size: ChangeSizeCell::None,
+            marks: Vec::new(),
+            marks_title: String::new(),
+            cost: String::new(),
             age: String::new(),
+            elapsed: None,
+            can_retry: false,
+            can_cancel: false,
             is_nested: false,
         }
     }

@@ -8,6 +8,7 @@ mod board;
 mod new_plan;
 mod offered_forms;
 mod plan_head;
+mod preview;
 mod review;
 mod visible;
 mod why;
@@ -29,7 +30,8 @@ type PageAnswer = Result<Html<String>, Problem>;
 pub fn fragment_routes() -> Router<Arc<ServerState>> {
     Router::new()
         .route("/fragments/board", get(board::show_board))
-        .route("/fragments/plans/{id}/preview", get(board::show_preview))
+        .route("/fragments/board/working", get(board::show_working))
+        .route("/fragments/plans/{id}/preview", get(preview::show_preview))
         .route("/fragments/plans/{id}/review", get(review::show_review))
         .route(
             "/fragments/plans/{id}/activity",

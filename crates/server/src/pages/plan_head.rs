@@ -54,9 +54,7 @@ pub fn read_head(
         ));
     }
     if view.used.cost_micros > 0 {
-        #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-        let dollars = view.used.cost_micros as f64 / 1_000_000.0;
-        facts.push(format!("${dollars:.2}"));
+        facts.push(format_cost(view.used.cost_micros));
     }
     if view.attempt > 1 {
         facts.push(format!("attempt {}", view.attempt));
@@ -93,6 +91,16 @@ pub fn read_head(
         },
         forms,
     ))
+}
+
+/// Money in dollars; nothing if it is none.
+pub fn format_cost(micros: u64) -> String {
+    if micros == 0 {
+        return String::new();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
+    let dollars = micros as f64 / 1_000_000.0;
+    format!("${dollars:.2}")
 }
 
 /// The class of a standing's colour and icon.

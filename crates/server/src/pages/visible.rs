@@ -35,9 +35,26 @@ pub fn format_age(micros: i64) -> String {
     }
 }
 
+/// How long something has been going on, as a clock that the page can count on.
+pub fn format_elapsed(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elapsed_time_is_a_clock() {
+        assert_eq!(format_elapsed(-3), "0:00");
+        assert_eq!(format_elapsed(72), "1:12");
+        assert_eq!(format_elapsed(3723), "1:02:03");
+    }
 
     #[test]
     fn control_characters_are_shown() {

@@ -214,3 +214,21 @@ fn idle_streams_show_signs_of_life_and_end_with_their_session() {
         stream.read_to_string(&mut text).unwrap();
     });
 }
+
+/// Somebody without an agent learns how to get one, instead of starting plans that fail.
+#[test]
+fn empty_board_without_an_agent_says_how_to_install_one() {
+    with_server(ServerLimits::default(), |client| {
+        let board = client.get("/fragments/board");
+        assert_eq!(board.status, 200, "{board:?}");
+        assert!(board.body.contains("No plans yet"), "{}", board.body);
+        assert!(
+            board.body.contains("npm install --global"),
+            "{}",
+            board.body
+        );
+        assert!(board.body.contains("data-off disabled"), "{}", board.body);
+        let working = client.get("/fragments/board/working");
+        assert_eq!(working.status, 200, "{working:?}");
+    });
+}
