@@ -14,6 +14,8 @@ use crate::http::HttpClient;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+const DRIVER_ATTEMPTS: usize = 5;
+
 /// The key under which WebDriver names elements.
 const ELEMENT_KEY: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -36,22 +38,9 @@ impl TestBrowser {
     }
 
     /// Starts a browser with more arguments.
-    #[expect(clippy::disallowed_methods, reason = "tests start the browser")]
     pub fn start_with(width: u32, height: u32, more_arguments: &[String]) -> Self {
         let profile = TempDir::with_prefix("planwright-browser-").unwrap();
-        let mut command = Command::new("chromedriver");
-        command
-            .args(["--port=0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut driver = command.spawn().unwrap_or_else(|error| {
-            panic!(
-                "chromedriver cannot be started ({error}). Install chromium and chromium-driver, or run the \
-                 tests with `cargo xtask test`, which installs them"
-            )
-        });
-        let address = read_address(&mut driver);
+        let (driver, address) = start_driver();
         let client = HttpClient::new(address);
         let arguments = [
             "--headless".to_owned(),
@@ -281,17 +270,42 @@ impl Drop for TestBrowser {
     }
 }
 
-/// Reads on which port the driver listens. Keeps reading, so that the driver never waits for its reader.
-fn read_address(driver: &mut Child) -> SocketAddr {
+/// Starts the driver. It chooses a free port for one kind of addresses and gives up if the port is taken for the other.
+#[expect(clippy::disallowed_methods, reason = "tests start the browser")]
+fn start_driver() -> (Child, SocketAddr) {
+    for _ in 0..DRIVER_ATTEMPTS {
+        let mut command = Command::new("chromedriver");
+        command
+            .args(["--port=0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut driver = command.spawn().unwrap_or_else(|error| {
+            panic!(
+                "chromedriver cannot be started ({error}). Install chromium and chromium-driver, or run the \
+                 tests with `cargo xtask test`, which installs them"
+            )
+        });
+        if let Some(address) = read_address(&mut driver) {
+            return (driver, address);
+        }
+        let _ = driver.wait();
+    }
+    panic!("chromedriver ended {DRIVER_ATTEMPTS} times without saying its port");
+}
+
+/// Reads on which port the driver listens; `None` if it ended. Keeps reading, so that the driver never waits for its
+/// reader.
+fn read_address(driver: &mut Child) -> Option<SocketAddr> {
     let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let port: u16 = loop {
-        let line = lines.next().expect("chromedriver says its port").unwrap();
+        let line = lines.next()?.unwrap();
         if let Some((_, port)) = line.split_once("started successfully on port ") {
             break port.trim_end_matches('.').parse().unwrap();
         }
     };
     std::thread::spawn(move || lines.for_each(drop));
-    SocketAddr::from(([127, 0, 0, 1], port))
+    Some(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 fn wait_until(mut is_there: impl FnMut() -> bool) -> bool {

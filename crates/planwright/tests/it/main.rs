@@ -47,6 +47,7 @@ mod revising;
 mod rule_warnings;
 mod rules;
 mod server;
+mod server_attacks;
 mod sessions;
 mod shell;
 mod shop_repository;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::plan_config::PlanConfig;
 use lifecycle::Lifecycle;
@@ -112,6 +112,33 @@ fn slow_headers_and_bodies_are_cut_off() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.contains(" 408 "), "{answer}");
         assert!(answer.contains("slow_body"), "{answer}");
+        client.get("/readyz").ok();
+    });
+}
+
+/// A client that sends a byte now and then is as slow as one that sends nothing.
+#[test]
+fn trickling_headers_and_bodies_are_cut_off() {
+    let limits = ServerLimits {
+        header_timeout: Duration::from_millis(200),
+        body_timeout: Duration::from_millis(200),
+        ..ServerLimits::default()
+    };
+    with_server(limits, |client| {
+        let head = format!(
+            "POST /v1/sessions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n",
+            client.address
+        );
+        for start in ["GET /healthz HTTP/1.1\r\nx-slow: ", &head] {
+            let mut stream = client.connect();
+            stream.write_all(start.as_bytes()).unwrap();
+            let began = Instant::now();
+            // Fails once the server has closed the connection.
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+                assert!(began.elapsed() < Duration::from_secs(60), "{start}");
+            }
+        }
         client.get("/readyz").ok();
     });
 }
