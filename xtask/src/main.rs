@@ -10,6 +10,7 @@
     reason = "what it says is for the developer at the terminal"
 )]
 
+mod axe;
 mod bench;
 mod browser;
 mod cargo;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::axe::find_or_install_axe;
 use crate::browser::find_or_install_browser;
 use crate::postgres::{Durability, GuardedServer, ServerPrograms};
 use crate::signals::StopSignals;
@@ -103,6 +104,7 @@ fn run_all(
     report: &mut StepReport<'_>,
 ) -> anyhow::Result<()> {
     find_or_install_browser(report.signals())?;
+    find_or_install_axe(report.signals())?;
     let server = GuardedServer::start(programs, Durability::Throwaway)?;
     let environment = server.environment();
     for (index, step) in TEST_STEPS.iter().enumerate() {

@@ -15,6 +15,7 @@ mod bad_files;
 mod bad_stores;
 mod board;
 mod browser;
+mod browser_sharing;
 mod budgets;
 mod commands;
 mod completions;
