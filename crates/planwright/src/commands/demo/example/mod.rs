@@ -176,7 +176,7 @@ impl ExamplePlans {
     }
 }
 
-const AGENT: &str = "demo-agent";
+const AGENT: &str = "demo";
 const AGENT_SCRIPT: &str = include_str!("agent.sh");
 const REPOSITORY_FILES: [(&str, &str); 8] = [
     ("Cargo.toml", include_str!("shop/Cargo.toml.txt")),
