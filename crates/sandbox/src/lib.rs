@@ -78,6 +78,7 @@ pub use set_up::{
 };
 pub use step_faults::{SandboxStep, StepFaults};
 pub use supervise::{
-    Confinement, IsolationLevel, ProcessSpec, ProgramExit, ProgramOutput, ReachablePaths,
-    RunEnding, RunStopper, SharedLock, SupervisedRun, Supervisor, detect_isolation, run_supervisor,
+    Confinement, IsolationLevel, ProcessSpec, ProgramExit, ProgramInput, ProgramOutput,
+    ReachablePaths, RunEnding, RunStopper, SharedLock, SupervisedRun, Supervisor, detect_isolation,
+    run_supervisor,
 };

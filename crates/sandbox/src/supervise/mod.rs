@@ -19,6 +19,7 @@ mod orphans;
 mod output;
 mod process_spec;
 mod process_tree;
+mod program_input;
 mod run_ending;
 mod supervised_run;
 mod supervising_process;
@@ -30,6 +31,7 @@ pub use confine::detect_isolation;
 pub use file_lock::SharedLock;
 pub use output::ProgramOutput;
 pub use process_spec::{Confinement, ProcessSpec, ReachablePaths};
+pub use program_input::ProgramInput;
 pub use run_ending::{IsolationLevel, ProgramExit, RunEnding};
 pub use supervised_run::{RunStopper, SupervisedRun, Supervisor};
 
