@@ -1,7 +1,7 @@
 //! Checks an actor definition when it is registered, so that no plan fails on it later.
 
 use plan::ActorDefinition;
-use plan::actor::{ActorKind, CommandLine};
+use plan::actor::{AcpCommand, ActorKind, CommandLine};
 use plan::time::Span;
 
 use crate::stream;
@@ -42,6 +42,9 @@ pub enum ActorDefinitionError {
     /// With text output, tool calls cannot be seen.
     #[error("`guards` need an agent that reports its tool calls: `output` must not be text")]
     GuardsWithTextOutput,
+    /// The prompt is sent when the agent is ready.
+    #[error("`command`: an agent of kind acp gets its prompt by the protocol: remove `{{prompt}}`")]
+    PromptInAcpCommand,
     #[error("`timeout` must be greater than zero")]
     ZeroTimeout,
 }
@@ -61,6 +64,7 @@ impl ActorDefinitionError {
             | Self::RelativePath { key, .. }
             | Self::PathTooBroad { key, .. } => key,
             Self::GuardsWithTextOutput => "guards",
+            Self::PromptInAcpCommand => "command",
             Self::ZeroTimeout => "timeout",
         }
     }
@@ -76,6 +80,7 @@ pub fn check_definition(definition: &ActorDefinition) -> Result<(), ActorDefinit
     match &definition.kind {
         ActorKind::Human { timeout } => check_timeout(*timeout),
         ActorKind::Command(command_line) => check_command_line(command_line),
+        ActorKind::Acp(agent) => check_acp_command(agent),
     }
 }
 
@@ -108,6 +113,19 @@ fn check_command_line(command_line: &CommandLine) -> Result<(), ActorDefinitionE
         return Err(ActorDefinitionError::GuardsWithTextOutput);
     }
     check_timeout(command_line.timeout)
+}
+
+fn check_acp_command(agent: &AcpCommand) -> Result<(), ActorDefinitionError> {
+    check_command_line(&agent.to_command_line())?;
+    if agent.command.iter().any(|word| word == PROMPT_PLACEHOLDER) {
+        return Err(ActorDefinitionError::PromptInAcpCommand);
+    }
+    for (key, value) in [("mode", &agent.mode), ("model", &agent.model)] {
+        if let Some(value) = value {
+            refuse_nul(key, value)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_words(key: &'static str, words: &[String]) -> Result<(), ActorDefinitionError> {

@@ -3,6 +3,7 @@
 //! An agent sees neither the store nor the plan, and this crate has no access to them. A report is
 //! only a claim; the caller reads from the sandbox what was done.
 
+mod acp;
 mod assignment;
 mod check;
 mod command;
@@ -26,6 +27,7 @@ use plan::actor::ActorKind;
 use plan::ledger::MeteringLevel;
 use sandbox::Supervisor;
 
+pub use acp::{AcpActor, AcpTimeouts};
 pub use assignment::{
     AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession, Finding,
 };
@@ -35,7 +37,9 @@ pub use host_env::HostEnv;
 pub use human::HumanActor;
 pub use installed_version::{find_installed_version, is_older_version};
 pub use plan::transcript::Usage;
-pub use preset::{all_presets, find_preset, find_tested_version, has_preset_strategy};
+pub use preset::{
+    all_presets, find_preset, find_tested_version, has_preset_strategy, is_preset_variant,
+};
 pub use program::{find_installed_program, find_program};
 pub use prompt::{build_prompt, build_resume_prompt};
 pub use report::{Report, ReportOutcome};
@@ -54,6 +58,12 @@ pub fn make_actor(
             host_env.clone(),
             supervisor.clone(),
         )),
+        ActorKind::Acp(agent) => Arc::new(AcpActor::new(
+            definition.name.clone(),
+            (**agent).clone(),
+            host_env.clone(),
+            supervisor.clone(),
+        )),
         ActorKind::Human { timeout } => Arc::new(HumanActor { timeout: *timeout }),
     }
 }
@@ -62,6 +72,7 @@ pub fn make_actor(
 pub fn metering(definition: &ActorDefinition) -> MeteringLevel {
     match &definition.kind {
         ActorKind::Command(line) => stream::metering_for_output(line.output),
+        ActorKind::Acp(agent) => acp::metering_for_agent(agent),
         ActorKind::Human { .. } => MeteringLevel::Time,
     }
 }

@@ -9,13 +9,21 @@
 
 use std::sync::LazyLock;
 
-use plan::ActorDefinition;
-use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::actor::{
+    AcpCommand, ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+};
 use plan::guard::ToolGuards;
+use plan::permission::ToolPolicy;
+use plan::{ActorDefinition, QualifiedName};
 
 pub fn all_presets() -> &'static [ActorDefinition] {
-    static DEFINITIONS: LazyLock<Vec<ActorDefinition>> =
-        LazyLock::new(|| PRESET_SPECS.iter().map(PresetSpec::to_definition).collect());
+    static DEFINITIONS: LazyLock<Vec<ActorDefinition>> = LazyLock::new(|| {
+        let by_stream = PRESET_SPECS.iter().map(PresetSpec::to_definition);
+        let by_protocol = ACP_PRESET_SPECS.iter().map(AcpPresetSpec::to_definition);
+        let mut all: Vec<ActorDefinition> = by_stream.chain(by_protocol).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    });
     &DEFINITIONS
 }
 
@@ -34,11 +42,17 @@ pub fn find_tested_version(name: &str) -> Option<&'static str> {
     preset.tested_version
 }
 
+/// Is this another way to run an agent that has a preset of its own? It is used only if it is named.
+pub fn is_preset_variant(name: &QualifiedName) -> bool {
+    let name = name.to_string();
+    ACP_PRESET_SPECS.iter().any(|preset| preset.name == name)
+}
+
 /// Does this definition make a strategy as a preset does, such as a copy under another name?
 pub fn has_preset_strategy(definition: &ActorDefinition) -> bool {
     let strategize = |definition: &ActorDefinition| match &definition.kind {
         ActorKind::Command(line) => line.strategize.clone(),
-        ActorKind::Human { .. } => None,
+        ActorKind::Acp(_) | ActorKind::Human { .. } => None,
     };
     let words = strategize(definition);
     words.is_some()
@@ -91,6 +105,111 @@ impl PresetSpec {
         }
     }
 }
+
+/// A preset that speaks the Agent Client Protocol. It gets what another preset of the same agent gets.
+///
+/// Qwen Code has none: in this mode it runs each command in a pseudo-terminal, which a confined program
+/// cannot open, and no variable or argument turns that off.
+struct AcpPresetSpec {
+    name: &'static str,
+    description: &'static str,
+    /// The preset of the same agent.
+    like: &'static str,
+    command: &'static [&'static str],
+    /// In which the agent asks before it acts, if it has one.
+    mode: Option<&'static str>,
+    /// In addition to those of the other preset.
+    set_env: &'static [(&'static str, &'static str)],
+}
+
+impl AcpPresetSpec {
+    fn to_definition(&self) -> ActorDefinition {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let like = PRESET_SPECS.iter().find(|preset| preset.name == self.like);
+        let like = like.expect("BUG: a preset is like one that does not exist");
+        let set_env = like.set_env.iter().chain(self.set_env);
+        ActorDefinition {
+            name: self.name.parse().expect("BUG: a preset has no name"),
+            description: Some(self.description.to_owned()),
+            kind: ActorKind::Acp(Box::new(AcpCommand {
+                command: words(self.command),
+                mode: self.mode.map(str::to_owned),
+                model: None,
+                env: words(like.env),
+                set_env: set_env
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+                writable: words(like.writable),
+                readable: words(like.readable),
+                timeout: None,
+                isolation: ActorIsolation::WherePossible,
+                tools: ToolPolicy::default(),
+            })),
+        }
+    }
+}
+
+static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
+    AcpPresetSpec {
+        name: "claude-acp",
+        description: "Claude Code, by the Agent Client Protocol",
+        like: "claude",
+        command: &["claude-agent-acp"],
+        mode: Some("default"),
+        set_env: &[],
+    },
+    AcpPresetSpec {
+        name: "codex-acp",
+        description: "Codex, by the Agent Client Protocol",
+        like: "codex",
+        command: &["codex-acp"],
+        // It does not ask in this mode. In the others it uses its own sandbox, which a confined program
+        // cannot make, so every command would fail.
+        mode: Some("agent-full-access"),
+        set_env: &[],
+    },
+    AcpPresetSpec {
+        name: "copilot-acp",
+        description: "GitHub Copilot CLI, by the Agent Client Protocol",
+        like: "copilot",
+        command: &["copilot", "--acp"],
+        mode: None,
+        set_env: &[],
+    },
+    AcpPresetSpec {
+        name: "gemini-acp",
+        description: "Gemini CLI, by the Agent Client Protocol",
+        like: "gemini",
+        command: &["gemini", "--acp"],
+        mode: Some("default"),
+        // Otherwise it runs each command in a pseudo-terminal, which a confined program cannot open.
+        set_env: &[("GEMINI_PTY_INFO", "child_process")],
+    },
+    AcpPresetSpec {
+        name: "kimi-acp",
+        description: "Kimi Code, by the Agent Client Protocol",
+        like: "kimi",
+        command: &["kimi", "acp"],
+        mode: Some("default"),
+        set_env: &[],
+    },
+    AcpPresetSpec {
+        name: "opencode-acp",
+        description: "OpenCode, by the Agent Client Protocol",
+        like: "opencode",
+        command: &["opencode", "acp"],
+        mode: None,
+        set_env: &[],
+    },
+    AcpPresetSpec {
+        name: "vibe-acp",
+        description: "Mistral Vibe, by the Agent Client Protocol",
+        like: "vibe",
+        command: &["vibe-acp"],
+        mode: Some("ask"),
+        set_env: &[],
+    },
+];
 
 /// Follows the prompt, which Qwen Code reads from its standard input.
 const QWEN_QUERY: &str = "This is your task.";

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use plan::ActorDefinition;
-use plan::actor::ActorKind;
 
 /// The path of an actor's program, if it is installed. `search_path` is a list of directories, as
 /// in PATH. `None` for an actor without a program, and for a program in the repository.
@@ -13,12 +12,8 @@ pub fn find_installed_program(
     definition: &ActorDefinition,
     search_path: &OsStr,
 ) -> Option<PathBuf> {
-    match &definition.kind {
-        ActorKind::Command(command_line) => {
-            find_program(OsStr::new(command_line.command.first()?), search_path, None)
-        }
-        ActorKind::Human { .. } => None,
-    }
+    let words = definition.kind.program_words()?;
+    find_program(OsStr::new(words.first()?), search_path, None)
 }
 
 /// Finds the program `name`. A name with a slash is a path, relative to `directory`. Other names

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use plan::Profile;
 use plan::transcript::{TranscriptContent, Usage};
 
 pub struct Workplace<'a> {
@@ -17,6 +18,8 @@ pub struct Workplace<'a> {
     /// A strategy was requested: work in strategize even if the actor has no separate command for
     /// it.
     pub strategy_wanted: bool,
+    /// Of the plan. It decides tool calls that an agent asks for in a run that is not confined.
+    pub profile: Profile,
     pub stop: Stop,
     /// Receives the transcript while the agent works, from any thread, in order.
     pub on_progress: &'a (dyn Fn(RunProgress) + Send + Sync),

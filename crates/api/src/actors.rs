@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use actors::{all_presets, find_installed_program, find_preset};
-use plan::actor::ActorKind;
+use actors::{all_presets, find_installed_program, find_preset, is_preset_variant};
 use plan::{ActorDefinition, PlanActors, QualifiedName};
 
 /// The agents that can work on plans here, except those that a repository defines.
@@ -78,10 +77,12 @@ impl ActorCatalog {
         defined.map(|one| one.name.clone()).collect()
     }
 
-    /// The presets whose program is installed, with the program's path.
+    /// The presets whose program is installed, with the program's path. Other ways to run the same agents are
+    /// left out: they are used only if they are named.
     pub fn installed_presets(&self) -> Vec<(&'static ActorDefinition, PathBuf)> {
         let presets = all_presets().iter();
         presets
+            .filter(|one| !is_preset_variant(&one.name))
             .filter_map(|one| Some((one, find_installed_program(one, &self.search_path)?)))
             .collect()
     }
@@ -89,10 +90,7 @@ impl ActorCatalog {
     /// Returns the program that a definition runs if it is not installed. A program given by its path is not
     /// checked.
     pub fn missing_program<'a>(&self, definition: &'a ActorDefinition) -> Option<&'a str> {
-        let ActorKind::Command(line) = &definition.kind else {
-            return None;
-        };
-        let program = line.command[0].as_str();
+        let program = definition.kind.program_words()?.first()?.as_str();
         let is_missing = !program.contains('/')
             && find_installed_program(definition, &self.search_path).is_none();
         is_missing.then_some(program)

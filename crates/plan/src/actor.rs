@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::ToolGuards;
+use crate::permission::ToolPolicy;
 use crate::{QualifiedName, Span};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,8 @@ pub struct ActorDefinition {
 pub enum ActorKind {
     /// Runs a program.
     Command(Box<CommandLine>),
+    /// Runs a program and speaks the Agent Client Protocol with it.
+    Acp(Box<AcpCommand>),
     /// Asks a person.
     Human {
         /// Time to answer.
@@ -81,6 +84,61 @@ pub struct CommandLine {
     pub guards: ToolGuards,
 }
 
+/// How a program that speaks the Agent Client Protocol is started, and how it works. An argument that is
+/// exactly `{sandbox}` is replaced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcpCommand {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The mode to choose in a session, as the agent names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The model to choose in a session, as the agent names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Names of variables passed through from the worker's environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Variables to set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set_env: BTreeMap<String, String>,
+    /// Paths the program may write, in addition to its sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
+    /// Paths the program may read, in addition to system directories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readable: Vec<String>,
+    /// Longest single run.
+    #[serde(
+        default,
+        rename = "timeout_seconds",
+        with = "crate::time::in_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timeout: Option<Span>,
+    #[serde(default)]
+    pub isolation: ActorIsolation,
+    /// Which tool calls are allowed when the agent asks.
+    #[serde(default, skip_serializing_if = "ToolPolicy::is_empty")]
+    pub tools: ToolPolicy,
+}
+
+impl AcpCommand {
+    /// The program and what it gets, as for an agent of kind `command`.
+    pub fn to_command_line(&self) -> CommandLine {
+        CommandLine {
+            command: self.command.clone(),
+            env: self.env.clone(),
+            set_env: self.set_env.clone(),
+            writable: self.writable.clone(),
+            readable: self.readable.clone(),
+            timeout: self.timeout,
+            isolation: self.isolation,
+            ..CommandLine::default()
+        }
+    }
+}
+
 /// What a program receives on its standard input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,7 +192,27 @@ impl ActorDefinition {
     pub fn strategizes_by_default(&self) -> bool {
         match &self.kind {
             ActorKind::Command(line) => line.strategize.is_some(),
-            ActorKind::Human { .. } => false,
+            ActorKind::Acp(_) | ActorKind::Human { .. } => false,
+        }
+    }
+}
+
+impl ActorKind {
+    /// The program that is started, with its arguments; `None` for a person.
+    pub fn program_words(&self) -> Option<&[String]> {
+        match self {
+            Self::Command(line) => Some(&line.command),
+            Self::Acp(agent) => Some(&agent.command),
+            Self::Human { .. } => None,
+        }
+    }
+
+    /// How the program is confined; `None` for a person.
+    pub fn isolation(&self) -> Option<ActorIsolation> {
+        match self {
+            Self::Command(line) => Some(line.isolation),
+            Self::Acp(agent) => Some(agent.isolation),
+            Self::Human { .. } => None,
         }
     }
 }

@@ -76,14 +76,14 @@ impl ToolGuards {
 
 impl CallPattern {
     /// Matches if any input matches. Used to deny: one forbidden input is enough.
-    fn matches_any(&self, tool: &str, inputs: &[String]) -> bool {
+    pub(crate) fn matches_any(&self, tool: &str, inputs: &[String]) -> bool {
         let any = |pattern: &String| inputs.iter().any(|input| matches_wildcard(pattern, input));
         matches_wildcard(&self.tool, tool) && self.input.as_ref().is_none_or(any)
     }
 
     /// Matches if every input matches. Used to allow: a call without inputs does not match a
     /// pattern that names one.
-    fn matches_all(&self, tool: &str, inputs: &[String]) -> bool {
+    pub(crate) fn matches_all(&self, tool: &str, inputs: &[String]) -> bool {
         let all = |pattern: &String| {
             !inputs.is_empty() && inputs.iter().all(|input| matches_wildcard(pattern, input))
         };

@@ -35,6 +35,7 @@ pub mod landing_options;
 pub mod ledger;
 pub mod money;
 pub mod name;
+pub mod permission;
 pub mod phase;
 #[allow(
     clippy::module_inception,

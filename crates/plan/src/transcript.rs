@@ -34,6 +34,8 @@ pub enum TranscriptContent {
     FileChange(FileChangeEntry),
     /// The agent's list of steps, which replaces the one before.
     Checklist { items: Vec<ChecklistItem> },
+    /// The agent asked before a tool call, or got its answer.
+    Permission(PermissionEntry),
     /// The total usage of the run so far.
     Usage(Usage),
     /// A remark about the run itself: an error of the agent, a retry, output that was cut.
@@ -72,6 +74,33 @@ pub struct ToolCallUpdate {
     pub output: Option<String>,
 }
 
+/// A request of the agent to make a tool call, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermissionEntry {
+    /// The id of the call, as in its other entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    pub tool: String,
+    pub tool_kind: ToolKind,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+    pub status: PermissionStatus,
+    /// What decided it, for people.
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionStatus {
+    /// A person is asked.
+    Asked,
+    /// For this call only.
+    Allowed,
+    Rejected,
+    /// The run ended before it was answered.
+    Cancelled,
+}
+
 /// What a tool does, whatever the agent calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +114,35 @@ pub enum ToolKind {
     Fetch,
     Think,
     Other,
+}
+
+impl ToolKind {
+    /// Returns the name as stored and as patterns spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Move => "move",
+            Self::Search => "search",
+            Self::Execute => "execute",
+            Self::Fetch => "fetch",
+            Self::Think => "think",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl PermissionStatus {
+    /// Returns the name as stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Allowed => "allowed",
+            Self::Rejected => "rejected",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,6 +236,12 @@ impl TranscriptContent {
                 let next = find(ChecklistStatus::InProgress).or(find(ChecklistStatus::Pending))?;
                 to_short_line(&format!("next: {}", next.text))
             }
+            Self::Permission(permission) => match permission.status {
+                PermissionStatus::Asked => Some(format!("asks to {}", permission.describe_call())),
+                PermissionStatus::Allowed
+                | PermissionStatus::Rejected
+                | PermissionStatus::Cancelled => None,
+            },
             Self::ToolCallUpdate(_) | Self::Usage(_) => None,
         }
     }
@@ -201,22 +265,32 @@ impl ToolCallEntry {
 
     /// For example `run cargo test`.
     fn describe_activity(&self) -> String {
-        let verb = match self.tool_kind {
-            ToolKind::Read => "read",
-            ToolKind::Edit => "edit",
-            ToolKind::Delete => "delete",
-            ToolKind::Move => "move",
-            ToolKind::Search => "search",
-            ToolKind::Execute => "run",
-            ToolKind::Fetch => "fetch",
-            ToolKind::Think | ToolKind::Other => {
-                &self.tool.trim_start_matches("mcp__").replace("__", " ")
-            }
-        };
-        match self.target() {
-            Some(target) => format!("{verb} {target}"),
-            None => verb.to_owned(),
-        }
+        describe_tool_call(&self.tool, self.tool_kind, self.target())
+    }
+}
+
+impl PermissionEntry {
+    /// The call that was asked for, for example `run cargo test`.
+    pub fn describe_call(&self) -> String {
+        let target = to_short_line(&self.inputs.join(", "));
+        describe_tool_call(&self.tool, self.tool_kind, target)
+    }
+}
+
+fn describe_tool_call(tool: &str, tool_kind: ToolKind, target: Option<String>) -> String {
+    let verb = match tool_kind {
+        ToolKind::Read => "read",
+        ToolKind::Edit => "edit",
+        ToolKind::Delete => "delete",
+        ToolKind::Move => "move",
+        ToolKind::Search => "search",
+        ToolKind::Execute => "run",
+        ToolKind::Fetch => "fetch",
+        ToolKind::Think | ToolKind::Other => &tool.trim_start_matches("mcp__").replace("__", " "),
+    };
+    match target {
+        Some(target) => format!("{verb} {target}"),
+        None => verb.to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// How many entries may wait for a slow receiver.
 const MAX_PENDING: usize = 1024;
 
-pub(super) struct EntrySender<'a> {
+pub(crate) struct EntrySender<'a> {
     on_progress: &'a (dyn Fn(RunProgress) + Send + Sync),
     state: Mutex<SenderState>,
     /// Held while entries are sent, so that they arrive in order.
@@ -34,7 +34,7 @@ struct SenderState {
 }
 
 impl<'a> EntrySender<'a> {
-    pub(super) fn new(on_progress: &'a (dyn Fn(RunProgress) + Send + Sync)) -> Self {
+    pub(crate) fn new(on_progress: &'a (dyn Fn(RunProgress) + Send + Sync)) -> Self {
         Self {
             on_progress,
             state: Mutex::default(),
@@ -43,7 +43,7 @@ impl<'a> EntrySender<'a> {
     }
 
     /// Reports that the program runs. All entries come after this.
-    pub(super) fn report_start(&self, isolation: IsolationLevel) {
+    pub(crate) fn report_start(&self, isolation: IsolationLevel) {
         (self.on_progress)(RunProgress::Started {
             isolation: isolation.to_string(),
         });
@@ -52,7 +52,7 @@ impl<'a> EntrySender<'a> {
     }
 
     /// Sends entries now or with the next ones.
-    pub(super) fn send(&self, entries: Vec<TranscriptContent>) {
+    pub(crate) fn send(&self, entries: Vec<TranscriptContent>) {
         let mut state = self.lock_state();
         for entry in entries {
             state.push(entry);
@@ -67,7 +67,7 @@ impl<'a> EntrySender<'a> {
     }
 
     /// Sends what is pending, if the interval has passed.
-    pub(super) fn send_due(&self) {
+    pub(crate) fn send_due(&self) {
         // The receiver may be slow. Other threads must not wait for it: what they leave is sent later.
         let _sending = match self.sending.try_lock() {
             Ok(sending) => sending,
@@ -78,7 +78,7 @@ impl<'a> EntrySender<'a> {
     }
 
     /// Sends everything that is pending.
-    pub(super) fn send_all(&self) {
+    pub(crate) fn send_all(&self) {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         self.send_if(|_| true);
     }

@@ -19,13 +19,13 @@ const TEMP_DIR_VARIABLES: &[&str] = &["TMPDIR", "TMP", "TEMP", "CLAUDE_CODE_TMPD
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// The environment of a run, and the secrets in it.
-pub(super) struct RunEnvironment {
-    pub(super) variables: Vec<(OsString, OsString)>,
-    pub(super) secrets: SecretValues,
+pub(crate) struct RunEnvironment {
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    pub(crate) secrets: SecretValues,
 }
 
 impl RunEnvironment {
-    pub(super) fn build(
+    pub(crate) fn build(
         command_line: &CommandLine,
         host_env: &HostEnv,
         assignment: &Assignment,

@@ -14,7 +14,7 @@ const MAX_LISTED_VARIABLES: usize = 6;
 const ROOT_REFUSAL: &str = "cannot be used with root/sudo privileges";
 
 /// A hint for a failed run of this agent. `None` if the environment is not to blame.
-pub(super) fn find_hint(
+pub(crate) fn find_hint(
     agent: &QualifiedName,
     command_line: &CommandLine,
     host_env: &HostEnv,

@@ -13,10 +13,10 @@ use crate::{Assignment, EarlierSession, HostEnv, build_prompt, build_resume_prom
 const MAX_ARGUMENT_BYTES: usize = 100 * 1024;
 
 /// How the program is started this time.
-pub(super) struct CommandInvocation<'a> {
+pub(crate) struct CommandInvocation<'a> {
     /// With placeholders.
     words: &'a [String],
-    pub(super) prompt: String,
+    pub(crate) prompt: String,
     session: Option<&'a str>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> CommandInvocation<'a> {
     ///
     /// A session is resumed only in execute. In strategize, the arguments of the command keep an
     /// agent from writing, and the arguments for resuming do not.
-    pub(super) fn for_assignment(
+    pub(crate) fn for_assignment(
         command_line: &'a CommandLine,
         assignment: &'a Assignment,
         strategy_wanted: bool,
@@ -57,7 +57,7 @@ impl<'a> CommandInvocation<'a> {
 
     /// The command to fall back to if a session cannot be resumed, for example because the agent
     /// has lost it. `None` if this does not resume one.
-    pub(super) fn with_new_session(
+    pub(crate) fn with_new_session(
         &self,
         command_line: &'a CommandLine,
         assignment: &'a Assignment,
@@ -67,12 +67,13 @@ impl<'a> CommandInvocation<'a> {
     }
 
     /// The session that this command resumes.
-    pub(super) fn resumed_session(&self, assignment: &Assignment) -> Option<EarlierSession> {
+    pub(crate) fn resumed_session(&self, assignment: &Assignment) -> Option<EarlierSession> {
         let earlier = assignment.earlier.clone();
         earlier.filter(|_| self.session.is_some())
     }
 
-    fn in_new_session(words: &'a [String], assignment: &Assignment) -> Self {
+    /// A new session in which this command is started.
+    pub(crate) fn in_new_session(words: &'a [String], assignment: &Assignment) -> Self {
         Self {
             words,
             prompt: build_prompt(assignment),
@@ -82,7 +83,7 @@ impl<'a> CommandInvocation<'a> {
 
     /// The arguments with placeholders replaced, and `~/` at the start of one replaced by the home
     /// directory.
-    pub(super) fn resolve_words(
+    pub(crate) fn resolve_words(
         &self,
         sandbox: &Path,
         host_env: &HostEnv,
@@ -112,7 +113,7 @@ impl<'a> CommandInvocation<'a> {
 
 /// Is this a valid session id? It comes from the agent and becomes one of its arguments again, so
 /// it must not look like an option.
-pub(super) fn is_valid_session(name: &str) -> bool {
+pub(crate) fn is_valid_session(name: &str) -> bool {
     const MAX_SESSION_BYTES: usize = 256;
     name.starts_with(|char: char| char.is_ascii_alphanumeric())
         && name.len() <= MAX_SESSION_BYTES

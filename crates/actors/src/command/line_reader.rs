@@ -5,22 +5,24 @@ use std::io::{self, BufRead, BufReader, Read};
 /// How many bytes of a line are kept.
 const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 
-pub(super) struct LineReader<R> {
+pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
     /// How many more bytes to remove from a line that was cut, so that no secret is cut in two.
     margin: usize,
+    was_cut: bool,
 }
 
 impl<R: Read> LineReader<R> {
-    pub(super) fn new(reader: R, margin: usize) -> Self {
+    pub(crate) fn new(reader: R, margin: usize) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             margin,
+            was_cut: false,
         }
     }
 
     /// The next line without its line break; `None` at the end.
-    pub(super) fn next_line(&mut self) -> io::Result<Option<String>> {
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
         let mut omitted_bytes = 0;
         let mut has_read_any = false;
@@ -48,6 +50,7 @@ impl<R: Read> LineReader<R> {
         if !has_read_any {
             return Ok(None);
         }
+        self.was_cut = omitted_bytes > 0;
         if omitted_bytes > 0 {
             line.truncate(MAX_LINE_BYTES - self.margin.min(MAX_LINE_BYTES));
         }
@@ -59,8 +62,13 @@ impl<R: Read> LineReader<R> {
         Ok(Some(text))
     }
 
+    /// Was a part of the last line left out?
+    pub(crate) fn was_cut(&self) -> bool {
+        self.was_cut
+    }
+
     /// Nothing more can be read right now without blocking.
-    pub(super) fn is_buffer_empty(&self) -> bool {
+    pub(crate) fn is_buffer_empty(&self) -> bool {
         self.reader.buffer().is_empty()
     }
 }

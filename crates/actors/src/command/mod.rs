@@ -4,27 +4,25 @@
 //! Secrets in the output are hidden, long output is shortened, and all of it is kept in the run's
 //! transcript. Nothing here checks what changed in the sandbox.
 
-mod entry_sender;
-mod environment;
-mod failure_hint;
-mod invocation;
-mod line_reader;
+pub(crate) mod entry_sender;
+pub(crate) mod environment;
+pub(crate) mod failure_hint;
+pub(crate) mod invocation;
+pub(crate) mod line_reader;
 mod output_reader;
 mod program_files;
+pub(crate) mod program_start;
 mod program_variables;
 mod reachable_paths;
-mod run_dir;
-mod run_report;
-mod transcript;
+pub(crate) mod run_dir;
+pub(crate) mod run_report;
+pub(crate) mod transcript;
 
-use std::ffi::OsStr;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use plan::QualifiedName;
-use plan::actor::{ActorStdin, CommandLine};
+use plan::actor::{ActorOutputFormat, ActorStdin, CommandLine};
 use plan::ledger::MeteringLevel;
 use plan::stage::FailureCategory;
 use sandbox::{IsolationLevel, ProcessSpec, RunEnding, SandboxError, Supervisor};
@@ -32,13 +30,11 @@ use sandbox::{IsolationLevel, ProcessSpec, RunEnding, SandboxError, Supervisor};
 pub use reachable_paths::reachable_command_paths;
 
 use crate::{
-    Actor, Assignment, HostEnv, Report, ReportOutcome, Usage, Workplace, program, report_file,
-    stream,
+    Actor, Assignment, HostEnv, Report, ReportOutcome, Usage, Workplace, report_file, stream,
 };
-use environment::RunEnvironment;
 use invocation::CommandInvocation;
 use output_reader::{OutputReader, Pipe};
-use run_dir::RunDir;
+use program_start::{PreparedProgram, resource_failure, run_dir_failure};
 use run_report::{FinishedRun, TerminationReason};
 use transcript::TranscriptWriter;
 
@@ -104,37 +100,21 @@ impl CommandActor {
         workplace: &Workplace<'_>,
         transcript: &mut TranscriptWriter,
     ) -> Result<CommandRun, Report> {
-        let run_dir = RunDir::create(&workplace.run_dir, assignment, &invocation.prompt)
-            .map_err(|error| run_dir_failure(workplace, &error))?;
-        let first_sandbox = assignment.sandboxes.first();
-        let directory =
-            first_sandbox.map_or(run_dir.tmp_dir.as_path(), |sandbox| sandbox.path.as_path());
-        let mut words = invocation
-            .resolve_words(directory, &self.host_env)
-            .map_err(resource_failure)?;
-        let program_name = words.first().cloned().unwrap_or_default();
-        let program = self.find_program(&program_name, directory)?;
-        let run_inputs = (assignment, workplace, &run_dir);
-        let confinement = reachable_paths::build_confinement(
-            &self.command_line,
-            &self.host_env,
-            &program,
-            run_inputs,
-        );
-        words[0] = program.into_os_string();
-        let environment =
-            RunEnvironment::build(&self.command_line, &self.host_env, assignment, &run_dir);
-        let process_spec = ProcessSpec {
-            command: words,
-            directory: directory.to_owned(),
-            environment: environment.variables,
-            input: match self.command_line.stdin {
-                ActorStdin::Assignment => Some(run_dir.assignment_file.clone()),
-                ActorStdin::Prompt => Some(run_dir.prompt_file.clone()),
-                ActorStdin::None => None,
-            },
-            confinement,
-            locks: workplace.lock_files.clone(),
+        let prepared = PreparedProgram::build(
+            (&self.command_line, &self.host_env),
+            invocation,
+            (assignment, workplace),
+        )?;
+        let PreparedProgram {
+            name: program_name,
+            run_dir,
+            environment,
+            mut process_spec,
+        } = prepared;
+        process_spec.input = match self.command_line.stdin {
+            ActorStdin::Assignment => Some(run_dir.assignment_file.clone()),
+            ActorStdin::Prompt => Some(run_dir.prompt_file.clone()),
+            ActorStdin::None => None,
         };
 
         let secrets = &environment.secrets;
@@ -155,9 +135,13 @@ impl CommandActor {
         let session_started = stream_summary.session_started;
         let report = report_file::read_report(&run_dir.report_file, secrets);
         let mut final_report = run_report::build_report(FinishedRun {
-            program: program_name.to_string_lossy().into_owned(),
+            program: program_name,
             phase: assignment.phase,
-            output: self.command_line.output,
+            names_its_errors: match self.command_line.output {
+                // The last words of a custom script may be about anything.
+                ActorOutputFormat::Text | ActorOutputFormat::AiderText => false,
+                _ => true,
+            },
             termination,
             exit: ending.ended,
             stream_summary,
@@ -178,25 +162,6 @@ impl CommandActor {
             report: final_report,
             session_started,
         })
-    }
-
-    fn find_program(&self, program_name: &OsStr, directory: &Path) -> Result<PathBuf, Report> {
-        program::find_program(program_name, self.host_env.path(), Some(directory)).ok_or_else(
-            || {
-                let program_path = Path::new(program_name);
-                resource_failure(match program_path.components().count() {
-                    0 | 1 => format!(
-                        "`{}` is not installed: it is not in PATH; install it, or use \
-                     another agent",
-                        program_path.display()
-                    ),
-                    _ => format!(
-                        "`{}` does not exist or is not executable",
-                        program_path.display()
-                    ),
-                })
-            },
-        )
     }
 
     /// Starts the program and waits until it and its descendants are gone.
@@ -326,13 +291,4 @@ impl CommandRun {
         let did_nothing = self.report.summary.is_none() && self.report.usage == Usage::default();
         category == FailureCategory::Actor && did_nothing && !self.session_started
     }
-}
-
-fn run_dir_failure(workplace: &Workplace<'_>, error: &io::Error) -> Report {
-    let run_dir = workplace.run_dir.display();
-    resource_failure(format!("cannot use the run directory {run_dir}: {error}"))
-}
-
-fn resource_failure(message: String) -> Report {
-    Report::failed(FailureCategory::Resource, message)
 }

@@ -90,7 +90,7 @@ pub fn reachable_command_paths(
     }
 }
 
-pub(super) fn build_confinement(
+pub(crate) fn build_confinement(
     command_line: &CommandLine,
     host_env: &HostEnv,
     program: &Path,

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 
 use crate::Assignment;
 
-pub(super) struct RunDir {
+pub(crate) struct RunDir {
     /// JSON.
-    pub(super) assignment_file: PathBuf,
-    pub(super) prompt_file: PathBuf,
+    pub(crate) assignment_file: PathBuf,
+    pub(crate) prompt_file: PathBuf,
     /// The program may write its report here.
-    pub(super) out_dir: PathBuf,
-    pub(super) report_file: PathBuf,
-    pub(super) tmp_dir: PathBuf,
+    pub(crate) out_dir: PathBuf,
+    pub(crate) report_file: PathBuf,
+    pub(crate) tmp_dir: PathBuf,
 }
 
 impl RunDir {
     /// Creates all files and directories. Removes the report of an earlier run.
-    pub(super) fn create(path: &Path, assignment: &Assignment, prompt: &str) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, assignment: &Assignment, prompt: &str) -> io::Result<Self> {
         let out_dir = path.join("out");
         let run_dir = Self {
             assignment_file: path.join("assignment.json"),
@@ -47,7 +47,7 @@ impl RunDir {
 }
 
 /// Creates or truncates a file with mode 600.
-pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
+pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use plan::Phase;
-use plan::actor::ActorOutputFormat;
 use plan::guard::GuardBreach;
 use plan::stage::FailureCategory;
 use sandbox::ProgramExit;
@@ -14,36 +13,46 @@ use crate::stream::StreamSummary;
 use crate::{Report, ReportOutcome};
 
 /// How many bytes of an output a message quotes.
-const MAX_QUOTE_BYTES: usize = 2 * 1024;
+pub(crate) const MAX_QUOTE_BYTES: usize = 2 * 1024;
 
 /// Why a run was stopped from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TerminationReason {
+pub(crate) enum TerminationReason {
     StopRequested,
     /// After this limit.
     TimedOut(Duration),
     /// It used a tool that its guards do not allow, or used its tools too often.
     GuardBreached(GuardBreach),
+    /// It did not answer this request within the limit.
+    RequestUnanswered {
+        request: &'static str,
+        limit: Duration,
+    },
+    /// It said nothing for this long, although no tool was running.
+    Silent(Duration),
+    /// It does not follow the protocol.
+    ProtocolViolated(String),
 }
 
-pub(super) struct FinishedRun {
+pub(crate) struct FinishedRun {
     /// As named in the definition.
-    pub(super) program: String,
-    pub(super) phase: Phase,
-    pub(super) output: ActorOutputFormat,
-    pub(super) termination: Option<TerminationReason>,
-    pub(super) exit: ProgramExit,
-    pub(super) stream_summary: StreamSummary,
-    pub(super) errors: TextExcerpt,
+    pub(crate) program: String,
+    pub(crate) phase: Phase,
+    /// The last words of the program are about its failure.
+    pub(crate) names_its_errors: bool,
+    pub(crate) termination: Option<TerminationReason>,
+    pub(crate) exit: ProgramExit,
+    pub(crate) stream_summary: StreamSummary,
+    pub(crate) errors: TextExcerpt,
     /// The last error on standard error that nothing has followed yet.
-    pub(super) last_error: Option<String>,
-    pub(super) report: Option<Report>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) report: Option<Report>,
 }
 
 /// Builds the report, with texts that are safe to print. A run succeeds if nothing contradicts it:
 /// a program that says it failed has failed, whatever its exit code, and so has one that exits with
 /// an error, whatever it reported.
-pub(super) fn build_report(finished_run: FinishedRun) -> Report {
+pub(crate) fn build_report(finished_run: FinishedRun) -> Report {
     let outcome = match determine_outcome(&finished_run) {
         ReportOutcome::Failed { category, message } => ReportOutcome::Failed {
             category,
@@ -113,6 +122,21 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
             };
             return failed(category, format!("{program} was stopped: {breach}"));
         }
+        Some(TerminationReason::RequestUnanswered { request, limit }) => {
+            let limit = format_duration(*limit);
+            let text = format!("{program} did not answer `{request}` within {limit}");
+            let quote = finished_run.errors.last_lines(MAX_QUOTE_BYTES);
+            return failed(FailureCategory::Timeout, append_quote(text, &quote));
+        }
+        Some(TerminationReason::Silent(limit)) => {
+            let limit = format_duration(*limit);
+            let text = format!("{program} said nothing for {limit}");
+            let quote = finished_run.errors.last_lines(MAX_QUOTE_BYTES);
+            return failed(FailureCategory::Timeout, append_quote(text, &quote));
+        }
+        Some(TerminationReason::ProtocolViolated(how)) => {
+            return failed(FailureCategory::Actor, format!("{program} {how}"));
+        }
         None => {}
     }
     let exited_cleanly = match exit {
@@ -151,10 +175,9 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
             true => answer.last_lines(MAX_QUOTE_BYTES),
             false => strip_stack_traces(&finished_run.errors.last_lines(MAX_QUOTE_BYTES)),
         };
-        let category = match finished_run.output {
-            // The last words of a custom script may be about anything.
-            ActorOutputFormat::Text | ActorOutputFormat::AiderText => FailureCategory::Actor,
-            _ => categorize_by_words(&quote),
+        let category = match finished_run.names_its_errors {
+            true => categorize_by_words(&quote),
+            false => FailureCategory::Actor,
         };
         return failed(category, append_quote(format!("{program} {exit}"), &quote));
     }
@@ -189,7 +212,7 @@ fn strip_stack_traces(errors: &str) -> String {
 }
 
 /// Categorizes a failure that an agent reported, by its words and by HTTP status codes.
-fn categorize_failure(failure: &str) -> FailureCategory {
+pub(crate) fn categorize_failure(failure: &str) -> FailureCategory {
     const TRANSIENT_STATUS_CODES: &[&str] = &["429", "500", "502", "503", "504", "529"];
     let mut numbers = failure.split(|char: char| !char.is_ascii_alphanumeric());
     match categorize_by_words(failure) {

@@ -12,7 +12,7 @@ use super::run_dir;
 const MAX_TRANSCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A transcript being written. Write errors are ignored: they must not fail the run.
-pub(super) struct TranscriptWriter {
+pub(crate) struct TranscriptWriter {
     file: Option<BufWriter<File>>,
     started_at: Instant,
     written_bytes: u64,
@@ -26,7 +26,7 @@ struct TranscriptRecord<'a> {
 }
 
 impl TranscriptWriter {
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: Some(BufWriter::new(run_dir::create_private_file(path)?)),
             started_at: Instant::now(),
@@ -34,7 +34,7 @@ impl TranscriptWriter {
         })
     }
 
-    pub(super) fn record_line(&mut self, stream: &str, text: &str) {
+    pub(crate) fn record_line(&mut self, stream: &str, text: &str) {
         if self.written_bytes >= MAX_TRANSCRIPT_BYTES {
             return;
         }
@@ -49,12 +49,12 @@ impl TranscriptWriter {
     }
 
     /// Adds a note by Planwright.
-    pub(super) fn add_note(&mut self, text: &str) {
+    pub(crate) fn add_note(&mut self, text: &str) {
         self.record_line("note", text);
         self.flush();
     }
 
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let Some(file) = &mut self.file
             && file.flush().is_err()
         {

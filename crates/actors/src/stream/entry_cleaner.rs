@@ -2,7 +2,8 @@
 //! with paths relative to the repository.
 
 use plan::transcript::{
-    ChecklistItem, FileChangeEntry, FileLocation, ToolCallEntry, ToolCallUpdate, TranscriptContent,
+    ChecklistItem, FileChangeEntry, FileLocation, PermissionEntry, ToolCallEntry, ToolCallUpdate,
+    TranscriptContent,
 };
 
 use crate::AssignedSandbox;
@@ -83,6 +84,9 @@ impl<'a> EntryCleaner<'a> {
                     items: items.collect(),
                 }
             }
+            TranscriptContent::Permission(permission) => {
+                TranscriptContent::Permission(self.clean_permission(&permission))
+            }
             TranscriptContent::Usage(usage) => TranscriptContent::Usage(usage),
             TranscriptContent::Notice { level, text } => TranscriptContent::Notice {
                 level,
@@ -112,6 +116,18 @@ impl<'a> EntryCleaner<'a> {
         }
     }
 
+    fn clean_permission(&self, permission: &PermissionEntry) -> PermissionEntry {
+        let inputs = permission.inputs.iter().take(MAX_LIST_LEN);
+        PermissionEntry {
+            call_id: self.clean_name(permission.call_id.clone()),
+            tool: self.clean_text(&permission.tool, MAX_NAME_BYTES),
+            tool_kind: permission.tool_kind,
+            inputs: inputs.map(|input| self.clean_input(input)).collect(),
+            status: permission.status,
+            reason: self.clean_text(&permission.reason, MAX_NAME_BYTES),
+        }
+    }
+
     fn clean_name(&self, name: Option<String>) -> Option<String> {
         name.map(|name| self.clean_text(&name, MAX_NAME_BYTES))
     }
@@ -123,6 +139,16 @@ impl<'a> EntryCleaner<'a> {
     /// A path, a pattern, or a command that names paths.
     fn clean_input(&self, input: &str) -> String {
         self.clean_text(&self.shorten_paths(input), MAX_INPUT_BYTES)
+    }
+
+    /// A path as permissions see it: relative to the repository if it is inside it, without `.` and `..`.
+    pub(crate) fn to_repository_path(&self, path: &str) -> String {
+        let path = normalize_path(path);
+        let inside = self.directories.iter().find_map(|(directory, shown)| {
+            let rest = path.strip_prefix(directory.as_str())?;
+            Some(format!("{shown}{rest}"))
+        });
+        inside.unwrap_or(path)
     }
 
     fn shorten_paths(&self, text: &str) -> String {
@@ -149,6 +175,23 @@ impl<'a> EntryCleaner<'a> {
             max_bytes,
         )
     }
+}
+
+/// Resolves `.` and `..` by words alone. A path that leaves its start keeps the leading `..`.
+fn normalize_path(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("" | ".", _) => {}
+            ("..", Some(last)) if *last != ".." => {
+                parts.pop();
+            }
+            ("..", None) if path.starts_with('/') => {}
+            (part, _) => parts.push(part),
+        }
+    }
+    let start = if path.starts_with('/') { "/" } else { "" };
+    format!("{start}{}", parts.join("/"))
 }
 
 #[cfg(test)]
@@ -225,5 +268,22 @@ mod tests {
         check("/s/1/site2/a", "/s/1/site2/a");
         check("/s/1/site", ".");
         check("cat /s/1/site/a /etc/hosts", "cat a /etc/hosts");
+    }
+
+    #[test]
+    fn paths_for_permissions_do_not_leave_the_repository_in_disguise() {
+        let secrets = SecretValues::default();
+        let cleaner = EntryCleaner::new(&secrets, &[sandbox("site", "/s/1/site")]);
+        for (path, expected) in [
+            ("/s/1/site/src/a.rs", "src/a.rs"),
+            ("/s/1/site/src/../../../x", "/s/x"),
+            ("src/./a//b", "src/a/b"),
+            ("src/../../x", "../x"),
+            ("../../x", "../../x"),
+            ("/../etc", "/etc"),
+            ("/s/1/site2/a", "/s/1/site2/a"),
+        ] {
+            assert_eq!(cleaner.to_repository_path(path), expected, "{path}");
+        }
     }
 }

@@ -16,8 +16,8 @@ use crate::excerpt::TextExcerpt;
 const MAX_OPEN_CALLS: usize = 256;
 
 #[derive(Default)]
-pub(super) struct EntryCollector {
-    pub(super) summary: StreamSummary,
+pub(crate) struct EntryCollector {
+    pub(crate) summary: StreamSummary,
     entries: Vec<TranscriptContent>,
     /// Changes of calls that have begun. They are reported when the call succeeds.
     open_changes: BTreeMap<String, Vec<FileChangeEntry>>,
@@ -27,18 +27,18 @@ pub(super) struct EntryCollector {
 
 /// The result of a tool call.
 #[derive(Default)]
-pub(super) struct ToolCallResult {
-    pub(super) failed: bool,
-    pub(super) exit_code: Option<i64>,
-    pub(super) output: Option<String>,
+pub(crate) struct ToolCallResult {
+    pub(crate) failed: bool,
+    pub(crate) exit_code: Option<i64>,
+    pub(crate) output: Option<String>,
     /// What it tells about the file that it changed.
-    pub(super) change: Option<FileChangeKind>,
-    pub(super) line_counts: Option<LineCounts>,
+    pub(crate) change: Option<FileChangeKind>,
+    pub(crate) line_counts: Option<LineCounts>,
 }
 
 impl EntryCollector {
     /// A message that may turn out to be the answer.
-    pub(super) fn add_message(&mut self, text: &str) {
+    pub(crate) fn add_message(&mut self, text: &str) {
         self.add_remark(text);
         self.has_text |= !text.trim().is_empty();
         if let Some(answer) = bounded_answer(text) {
@@ -47,7 +47,7 @@ impl EntryCollector {
     }
 
     /// A message that is not the answer, such as one of a subagent.
-    pub(super) fn add_remark(&mut self, text: &str) {
+    pub(crate) fn add_remark(&mut self, text: &str) {
         if !text.trim().is_empty() {
             let text = text.to_owned();
             self.entries.push(TranscriptContent::Text { text });
@@ -55,7 +55,7 @@ impl EntryCollector {
     }
 
     /// A piece of a message. It may be just a space.
-    pub(super) fn add_piece(&mut self, text: &str) {
+    pub(crate) fn add_piece(&mut self, text: &str) {
         if !text.is_empty() {
             self.has_text = true;
             let text = text.to_owned();
@@ -63,14 +63,14 @@ impl EntryCollector {
         }
     }
 
-    pub(super) fn add_thought(&mut self, text: &str) {
+    pub(crate) fn add_thought(&mut self, text: &str) {
         if !text.trim().is_empty() {
             let text = text.to_owned();
             self.entries.push(TranscriptContent::Thought { text });
         }
     }
 
-    pub(super) fn add_notice(&mut self, level: NoticeLevel, text: &str) {
+    pub(crate) fn add_notice(&mut self, level: NoticeLevel, text: &str) {
         if !text.trim().is_empty() {
             let text = text.to_owned();
             self.entries.push(TranscriptContent::Notice { level, text });
@@ -79,18 +79,18 @@ impl EntryCollector {
 
     /// A problem that the agent may still overcome. Unless something else happens, it is why the run
     /// failed.
-    pub(super) fn add_error(&mut self, level: NoticeLevel, text: &str) {
+    pub(crate) fn add_error(&mut self, level: NoticeLevel, text: &str) {
         self.add_notice(level, text);
         self.summary.last_error = Some(text.to_owned());
     }
 
     /// A failure that ends the run.
-    pub(super) fn add_failure(&mut self, text: &str) {
+    pub(crate) fn add_failure(&mut self, text: &str) {
         self.add_notice(NoticeLevel::Error, text);
         self.summary.failure = Some(text.to_owned());
     }
 
-    pub(super) fn start_call(&mut self, call_id: Option<&str>, call: &ToolCallInput<'_>) {
+    pub(crate) fn start_call(&mut self, call_id: Option<&str>, call: &ToolCallInput<'_>) {
         let call_id = call_id.map(str::to_owned);
         self.entries.push(TranscriptContent::ToolCall(
             call.to_entry(call_id.clone(), ToolCallStatus::Started),
@@ -107,7 +107,7 @@ impl EntryCollector {
         }
     }
 
-    pub(super) fn end_call(&mut self, call_id: Option<&str>, result: ToolCallResult) {
+    pub(crate) fn end_call(&mut self, call_id: Option<&str>, result: ToolCallResult) {
         let changes = call_id.and_then(|call_id| self.open_changes.remove(call_id));
         self.entries
             .push(TranscriptContent::ToolCallUpdate(ToolCallUpdate {
@@ -129,39 +129,39 @@ impl EntryCollector {
     }
 
     /// A call that is reported as a whole.
-    pub(super) fn add_finished_call(&mut self, call: &ToolCallInput<'_>, status: ToolCallStatus) {
+    pub(crate) fn add_finished_call(&mut self, call: &ToolCallInput<'_>, status: ToolCallStatus) {
         self.entries
             .push(TranscriptContent::ToolCall(call.to_entry(None, status)));
     }
 
-    pub(super) fn add_file_change(&mut self, change: FileChangeEntry) {
+    pub(crate) fn add_file_change(&mut self, change: FileChangeEntry) {
         self.entries.push(TranscriptContent::FileChange(change));
     }
 
-    pub(super) fn add_checklist(&mut self, items: Vec<ChecklistItem>) {
+    pub(crate) fn add_checklist(&mut self, items: Vec<ChecklistItem>) {
         self.entries.push(TranscriptContent::Checklist { items });
     }
 
     /// The answer that the agent gives at the end. Some agents say it nowhere else.
-    pub(super) fn set_final_answer(&mut self, answer: String) {
+    pub(crate) fn set_final_answer(&mut self, answer: String) {
         if !self.has_text {
             self.add_remark(&answer);
         }
         self.summary.answer = Some(answer);
     }
 
-    pub(super) fn add_usage(&mut self) {
+    pub(crate) fn add_usage(&mut self) {
         self.entries
             .push(TranscriptContent::Usage(self.summary.usage));
     }
 
-    pub(super) fn take_entries(&mut self) -> Vec<TranscriptContent> {
+    pub(crate) fn take_entries(&mut self) -> Vec<TranscriptContent> {
         std::mem::take(&mut self.entries)
     }
 }
 
 /// Shortens an answer; `None` if it is blank.
-pub(super) fn bounded_answer(text: &str) -> Option<String> {
+pub(crate) fn bounded_answer(text: &str) -> Option<String> {
     let excerpt = TextExcerpt::from_text(text);
     (!excerpt.is_blank()).then(|| excerpt.to_text())
 }

@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value};
 
-pub(super) type JsonObject = Map<String, Value>;
+pub(crate) type JsonObject = Map<String, Value>;
 
 /// Parses the event in a line: an object with a `type`.
-pub(super) fn parse_event(line: &str) -> Option<(String, JsonObject)> {
+pub(crate) fn parse_event(line: &str) -> Option<(String, JsonObject)> {
     let event = parse_object(line)?;
     Some((get_text(&event, "type")?.to_owned(), event))
 }
 
 /// Parses the object in a line.
-pub(super) fn parse_object(line: &str) -> Option<JsonObject> {
+pub(crate) fn parse_object(line: &str) -> Option<JsonObject> {
     let line = line.trim();
     if !line.starts_with('{') {
         return None;
@@ -19,22 +19,22 @@ pub(super) fn parse_object(line: &str) -> Option<JsonObject> {
     serde_json::from_str(line).ok()
 }
 
-pub(super) fn get_text<'a>(object: &'a JsonObject, key: &str) -> Option<&'a str> {
+pub(crate) fn get_text<'a>(object: &'a JsonObject, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str()
 }
 
-pub(super) fn get_object<'a>(object: &'a JsonObject, key: &str) -> Option<&'a JsonObject> {
+pub(crate) fn get_object<'a>(object: &'a JsonObject, key: &str) -> Option<&'a JsonObject> {
     object.get(key)?.as_object()
 }
 
-pub(super) fn get_array<'a>(object: &'a JsonObject, key: &str) -> &'a [Value] {
+pub(crate) fn get_array<'a>(object: &'a JsonObject, key: &str) -> &'a [Value] {
     object
         .get(key)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-pub(super) fn get_count(object: &JsonObject, key: &str) -> u64 {
+pub(crate) fn get_count(object: &JsonObject, key: &str) -> u64 {
     object.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 

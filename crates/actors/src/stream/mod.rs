@@ -10,14 +10,14 @@ mod claude;
 mod codex;
 mod copilot;
 mod entry_cleaner;
-mod entry_collector;
+pub(crate) mod entry_collector;
 mod gemini;
-mod json;
+pub(crate) mod json;
 mod kimi;
 mod opencode;
-mod session_usage;
+pub(crate) mod session_usage;
 mod stderr_error;
-mod tool_call;
+pub(crate) mod tool_call;
 mod vibe;
 
 use plan::Epoch;

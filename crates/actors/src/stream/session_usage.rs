@@ -4,13 +4,13 @@
 use crate::{EarlierSession, Usage};
 
 /// The increase since `before`; the whole total if it is smaller, because then it is another count.
-pub(super) fn usage_since(total: u64, before: u64) -> u64 {
+pub(crate) fn usage_since(total: u64, before: u64) -> u64 {
     total.checked_sub(before).unwrap_or(total)
 }
 
 /// Does `total` include the earlier runs of the session, given that this run alone used at least
 /// `run_minimum`? Versions of the same agent differ, and none says.
-pub(super) fn includes_earlier_runs(
+pub(crate) fn includes_earlier_runs(
     total: Usage,
     run_minimum: Usage,
     earlier: &EarlierSession,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::json::{JsonObject, get_array, get_object, get_text};
 
 /// A tool's name and what it is given.
-pub(super) struct ToolCallInput<'a> {
+pub(crate) struct ToolCallInput<'a> {
     tool: &'a str,
     tool_kind: ToolKind,
     operands: Vec<&'a str>,
@@ -19,7 +19,7 @@ pub(super) struct ToolCallInput<'a> {
 
 impl<'a> ToolCallInput<'a> {
     /// A call whose input has the usual keys.
-    pub(super) fn new(tool: &'a str, input: Option<&'a JsonObject>) -> Self {
+    pub(crate) fn new(tool: &'a str, input: Option<&'a JsonObject>) -> Self {
         Self {
             tool,
             tool_kind: classify_tool(tool),
@@ -29,7 +29,7 @@ impl<'a> ToolCallInput<'a> {
     }
 
     /// A call that works on these operands.
-    pub(super) fn with_operands(
+    pub(crate) fn with_operands(
         tool: &'a str,
         tool_kind: ToolKind,
         operands: Vec<&'a str>,
@@ -42,7 +42,7 @@ impl<'a> ToolCallInput<'a> {
         }
     }
 
-    pub(super) fn to_entry(
+    pub(crate) fn to_entry(
         &self,
         call_id: Option<String>,
         status: ToolCallStatus,
@@ -87,7 +87,7 @@ impl<'a> ToolCallInput<'a> {
     }
 
     /// The files that the call changes if it succeeds.
-    pub(super) fn file_changes(&self) -> Vec<FileChangeEntry> {
+    pub(crate) fn file_changes(&self) -> Vec<FileChangeEntry> {
         let (change, line_counts) = match self.tool_kind {
             ToolKind::Edit => (self.edit_kind(), self.input.and_then(count_edited_lines)),
             ToolKind::Delete => (Some(FileChangeKind::Deleted), None),
@@ -118,7 +118,7 @@ impl<'a> ToolCallInput<'a> {
     }
 
     /// The checklist that the call sets.
-    pub(super) fn checklist(&self) -> Option<Vec<ChecklistItem>> {
+    pub(crate) fn checklist(&self) -> Option<Vec<ChecklistItem>> {
         let items = get_array(self.input?, "todos").iter();
         let items: Vec<ChecklistItem> = items
             .filter_map(|item| parse_checklist_item(item.as_object()?))
@@ -127,7 +127,7 @@ impl<'a> ToolCallInput<'a> {
     }
 }
 
-fn parse_checklist_item(item: &JsonObject) -> Option<ChecklistItem> {
+pub(crate) fn parse_checklist_item(item: &JsonObject) -> Option<ChecklistItem> {
     let mut keys = ["content", "description", "text"].iter();
     let text = keys.find_map(|key| get_text(item, key))?;
     let status = get_text(item, "status").unwrap_or_default();
@@ -143,7 +143,7 @@ fn parse_checklist_item(item: &JsonObject) -> Option<ChecklistItem> {
 }
 
 /// What tools of this name do. Agents write the same name in several ways: `read_file`, `ReadFile`.
-fn classify_tool(tool: &str) -> ToolKind {
+pub(crate) fn classify_tool(tool: &str) -> ToolKind {
     let mut name = tool.to_lowercase();
     name.retain(|char| char.is_ascii_alphanumeric());
     match name.as_str() {
@@ -178,7 +178,7 @@ const OPERAND_KEYS: [&str; 12] = [
     "skill",
 ];
 
-fn tool_operands(input: &JsonObject) -> Vec<&str> {
+pub(crate) fn tool_operands(input: &JsonObject) -> Vec<&str> {
     OPERAND_KEYS
         .iter()
         .filter_map(|key| get_text(input, key))
@@ -212,14 +212,19 @@ fn count_replaced_lines(input: &JsonObject) -> Option<LineCounts> {
     }
     let old = OLD_TEXT_KEYS.iter().find_map(|key| get_text(input, key))?;
     let new = NEW_TEXT_KEYS.iter().find_map(|key| get_text(input, key))?;
+    Some(count_changed_lines(old, new))
+}
+
+/// Counts the lines that differ between two texts, apart from what they have in common at both ends.
+pub(crate) fn count_changed_lines(old: &str, new: &str) -> LineCounts {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same_at_start = count_equal(old.iter(), new.iter());
     let (old, new) = (&old[same_at_start..], &new[same_at_start..]);
     let same_at_end = count_equal(old.iter().rev(), new.iter().rev());
-    Some(LineCounts {
+    LineCounts {
         added: (new.len() - same_at_end) as u64,
         removed: (old.len() - same_at_end) as u64,
-    })
+    }
 }
 
 fn count_equal<'t>(
@@ -230,7 +235,7 @@ fn count_equal<'t>(
 }
 
 /// Counts the lines of a patch such as `[{"lines": ["-old", "+new"]}]`.
-pub(super) fn count_patch_lines(patch: &[Value]) -> Option<LineCounts> {
+pub(crate) fn count_patch_lines(patch: &[Value]) -> Option<LineCounts> {
     if patch.is_empty() {
         return None;
     }
@@ -245,7 +250,7 @@ pub(super) fn count_patch_lines(patch: &[Value]) -> Option<LineCounts> {
 }
 
 /// The text of a tool's result: a string, or blocks of which some are texts.
-pub(super) fn result_text(value: Option<&Value>) -> Option<String> {
+pub(crate) fn result_text(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::String(text) => Some(text.clone()),
         Value::Array(blocks) => {
@@ -258,7 +263,7 @@ pub(super) fn result_text(value: Option<&Value>) -> Option<String> {
 }
 
 /// Reads the message of an error: `{"error": {"message": …}}`, `{"error": "…"}` or `{"message": …}`.
-pub(super) fn error_message(event: &JsonObject) -> &str {
+pub(crate) fn error_message(event: &JsonObject) -> &str {
     get_object(event, "error")
         .and_then(|error| get_text(error, "message"))
         .or_else(|| get_text(event, "error"))

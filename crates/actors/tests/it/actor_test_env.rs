@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
 use planwright_actors::{
-    AssignedSandbox, Assignment, HostEnv, Report, ReportOutcome, RunProgress, Stop, Workplace,
-    make_actor,
+    Actor, AssignedSandbox, Assignment, HostEnv, Report, ReportOutcome, RunProgress, Stop,
+    Workplace, make_actor,
 };
 use sandbox::Supervisor;
 use tempfile::TempDir;
@@ -30,6 +30,7 @@ pub struct ActorTestEnv {
     pub environment: BTreeMap<String, String>,
     pub time_limit: Option<Duration>,
     pub strategy_wanted: bool,
+    pub profile: plan::Profile,
     pub stop: Stop,
     /// Progress that was reported.
     pub reported: Mutex<Vec<RunProgress>>,
@@ -54,6 +55,7 @@ impl ActorTestEnv {
             ]),
             time_limit: Some(Duration::from_secs(60)),
             strategy_wanted: false,
+            profile: plan::Profile::Review,
             stop: Stop::default(),
             reported: Mutex::default(),
             planwright_home,
@@ -78,8 +80,19 @@ impl ActorTestEnv {
     }
 
     /// Runs the actor on the assignment, in the sandbox.
-    pub fn run_actor(&self, definition: &ActorDefinition, mut assignment: Assignment) -> Report {
+    pub fn run_actor(&self, definition: &ActorDefinition, assignment: Assignment) -> Report {
         planwright_actors::check_definition(definition).unwrap();
+        self.work_with(assignment, |host_env, supervisor| {
+            make_actor(definition, host_env, supervisor)
+        })
+    }
+
+    /// Runs an actor that is made with what the host provides.
+    pub fn work_with(
+        &self,
+        mut assignment: Assignment,
+        make: impl FnOnce(&HostEnv, &Supervisor) -> Arc<dyn Actor>,
+    ) -> Report {
         assignment.sandboxes = vec![AssignedSandbox {
             resource: "site".into(),
             path: self.sandbox.clone(),
@@ -102,10 +115,11 @@ impl ActorTestEnv {
             lock_files: Vec::new(),
             time_limit: self.time_limit,
             strategy_wanted: self.strategy_wanted,
+            profile: self.profile,
             stop: self.stop.clone(),
             on_progress: &progress,
         };
-        make_actor(definition, &host_env, &supervisor).work(&assignment, &workplace)
+        make(&host_env, &supervisor).work(&assignment, &workplace)
     }
 
     pub fn read_file(&self, name: &str) -> String {

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plan::actor::{ActorDefinition, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::actor::{
+    AcpCommand, ActorDefinition, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+};
 use plan::guard::ToolGuards;
 use plan::time::Span;
 use planwright_actors::{
@@ -147,6 +149,11 @@ fn every_preset_is_valid_and_passes_the_prompt_once() {
     for preset in all_presets() {
         check_definition(preset).unwrap_or_else(|problem| panic!("{}: {problem}", preset.name));
         assert!(preset.description.is_some(), "{}", preset.name);
+        let is_variant = planwright_actors::is_preset_variant(&preset.name);
+        assert_eq!(is_variant, matches!(preset.kind, ActorKind::Acp(_)));
+        if is_variant {
+            continue;
+        }
         let ActorKind::Command(line) = &preset.kind else {
             panic!("{} starts no program", preset.name);
         };
@@ -167,6 +174,37 @@ fn every_preset_is_valid_and_passes_the_prompt_once() {
     }
     assert!(find_preset("claude").is_some());
     assert!(find_preset("nobody").is_none());
+}
+
+#[test]
+fn acp_command_has_no_prompt_and_is_checked_like_any_other() {
+    let refused = |change: &dyn Fn(&mut AcpCommand)| {
+        let mut agent = AcpCommand {
+            command: vec!["agent".into()],
+            ..AcpCommand::default()
+        };
+        change(&mut agent);
+        let definition = ActorDefinition {
+            name: "agent".parse().unwrap(),
+            description: None,
+            kind: ActorKind::Acp(Box::new(agent)),
+        };
+        check_definition(&definition).unwrap_err()
+    };
+    let with_prompt = refused(&|agent| agent.command.push("{prompt}".into()));
+    assert_eq!(with_prompt, ActorDefinitionError::PromptInAcpCommand);
+    assert_eq!(with_prompt.key(), "command");
+    assert_eq!(refused(&|agent| agent.command.clear()).key(), "command");
+    let with_session = refused(&|agent| agent.command.push("{session}".into()));
+    assert_eq!(with_session.key(), "command");
+    assert_eq!(
+        refused(&|agent| agent.env = vec!["A B".into()]).key(),
+        "env"
+    );
+    assert_eq!(
+        refused(&|agent| agent.mode = Some("a\0".into())).key(),
+        "mode"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@
     reason = "this is a test: it starts programs of its own, and fails bluntly"
 )]
 
+mod acp_agents;
 mod agents;
 mod definitions;
 mod host_environment;

@@ -17,6 +17,7 @@ fn run_human(assignment: &Assignment) -> planwright_actors::Report {
         lock_files: Vec::new(),
         time_limit: None,
         strategy_wanted: false,
+        profile: plan::Profile::Review,
         stop: Stop::default(),
         on_progress: &|_| {},
     };

@@ -36,7 +36,7 @@ fn describe_stream(output: ActorOutputFormat, stream: &str) -> String {
     description
 }
 
-fn describe_entry(entry: &TranscriptContent) -> String {
+pub(crate) fn describe_entry(entry: &TranscriptContent) -> String {
     let described = match entry {
         TranscriptContent::Text { text } => format!("text: {text}"),
         TranscriptContent::TextDelta { text } => format!("piece: {text}"),
@@ -68,6 +68,12 @@ fn describe_entry(entry: &TranscriptContent) -> String {
             let kind = change.change.map(|kind| format!(" {kind:?}"));
             let (kind, counts) = (kind.unwrap_or_default(), counts.unwrap_or_default());
             format!("changed: {}{kind}{counts}", change.path)
+        }
+        TranscriptContent::Permission(permission) => {
+            let (status, inputs) = (permission.status, permission.inputs.join(", "));
+            let (tool, kind) = (&permission.tool, permission.tool_kind);
+            let reason = &permission.reason;
+            format!("permission: {status:?} {tool}({inputs}) {kind:?}: {reason}")
         }
         TranscriptContent::Checklist { items } => {
             let items = items.iter();

@@ -340,7 +340,7 @@ enum CheckRequest<'a> {
 /// The actor that answers a plan's `ask` rules. Without one, people do.
 fn find_judging_actor(plan: &Plan) -> Option<&ActorDefinition> {
     let definition = plan.actor_definition(plan.actors().invariant.as_ref()?)?;
-    matches!(definition.kind, ActorKind::Command(_)).then_some(definition)
+    definition.kind.program_words().map(|_| definition)
 }
 
 /// Finds stored evidence, which may also say that only a person can decide.
@@ -479,6 +479,7 @@ impl CheckEnvironment<'_> {
             lock_files: Vec::new(),
             time_limit: time.map(Span::as_duration),
             strategy_wanted: false,
+            profile: self.plan.profile(),
             stop: stop.clone(),
             on_progress: progress,
         };

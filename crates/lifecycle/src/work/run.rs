@@ -204,6 +204,7 @@ impl PlanDriver<'_> {
             lock_files: locks,
             time_limit: plan.limits().timeout.map(plan::Span::as_duration),
             strategy_wanted: plan.strategy_wanted(),
+            profile: plan.profile(),
             stop: stop.clone(),
             on_progress: &on_progress,
         };

@@ -269,6 +269,10 @@ fn text_len(content: &TranscriptContent) -> usize {
         TranscriptContent::ToolCallUpdate(update) => update.output.as_ref().map_or(0, String::len),
         TranscriptContent::FileChange(change) => change.path.len(),
         TranscriptContent::Checklist { items } => items.iter().map(|item| item.text.len()).sum(),
+        TranscriptContent::Permission(permission) => {
+            let inputs = permission.inputs.iter().map(String::len).sum::<usize>();
+            inputs + permission.reason.len()
+        }
         TranscriptContent::Usage(_) => 0,
     }
 }

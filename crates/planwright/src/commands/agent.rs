@@ -137,23 +137,33 @@ fn describe_program(
     from: DefinitionSource,
     found: Option<&Path>,
 ) -> (String, anstyle::Style) {
-    let ActorKind::Command(line) = &definition.kind else {
+    let Some(words) = definition.kind.program_words() else {
         return ("a person".to_owned(), ui::DIM);
     };
+    let (runs, style) = describe_words(words, from, found);
+    match &definition.kind {
+        ActorKind::Acp(_) => (format!("{runs} (ACP)"), style),
+        ActorKind::Command(_) | ActorKind::Human { .. } => (runs, style),
+    }
+}
+
+fn describe_words(
+    words: &[String],
+    from: DefinitionSource,
+    found: Option<&Path>,
+) -> (String, anstyle::Style) {
     match (from, found) {
         (DefinitionSource::Preset, Some(found)) => (home::display_path(found), ui::GOOD),
         (DefinitionSource::Preset, None) => ("not installed".to_owned(), ui::DIM),
         (DefinitionSource::You | DefinitionSource::Repository, Some(_)) => {
-            (line.command.join(" "), ui::GOOD)
+            (words.join(" "), ui::GOOD)
         }
         // The path may be relative to a repository, so whether it exists cannot be checked here.
-        (DefinitionSource::You | DefinitionSource::Repository, None)
-            if line.command[0].contains('/') =>
-        {
-            (line.command.join(" "), ui::DIM)
+        (DefinitionSource::You | DefinitionSource::Repository, None) if words[0].contains('/') => {
+            (words.join(" "), ui::DIM)
         }
         (DefinitionSource::You | DefinitionSource::Repository, None) => {
-            (format!("{} (not installed)", line.command[0]), ui::DIM)
+            (format!("{} (not installed)", words[0]), ui::DIM)
         }
     }
 }

@@ -114,6 +114,7 @@ const AGENTS_HELP: &str = r#"An agent does the work of a plan. Any command can b
 It starts in a private copy of your repository. PLANWRIGHT_GOAL holds the goal; the file
 PLANWRIGHT_ASSIGNMENT holds everything else, as JSON. What it changed there when it exits is the
 result. Any exit code but 0 is a failure. A person can be an agent, too: `kind: human`.
+A program that speaks the Agent Client Protocol has `kind: acp`.
 
   planwright agent show claude    a longer definition, to copy
   planwright agent list           which agents you can use here

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use plan::transcript::{
-    ChecklistItem, ChecklistStatus, FileChangeEntry, FileChangeKind, NoticeLevel, ToolCallEntry,
-    ToolCallStatus, ToolCallUpdate, ToolKind, TranscriptContent, TranscriptEntry,
+    ChecklistItem, ChecklistStatus, FileChangeEntry, FileChangeKind, NoticeLevel, PermissionEntry,
+    PermissionStatus, ToolCallEntry, ToolCallStatus, ToolCallUpdate, ToolKind, TranscriptContent,
+    TranscriptEntry,
 };
 
 use super::{BAD, DIM, GOOD, WARN, escape_controls, pluralize, style_text, truncate_line};
@@ -98,6 +99,9 @@ impl TrailRenderer {
                     self.push_step("todo", &describe_checklist(items), "", &mut lines);
                     self.last_checklist.clone_from(items);
                 }
+            }
+            TranscriptContent::Permission(permission) => {
+                self.render_permission(permission, &mut lines);
             }
             TranscriptContent::Usage(_) => {}
             TranscriptContent::Notice { level, text } => {
@@ -214,6 +218,19 @@ impl TrailRenderer {
                 }
             }
         }
+    }
+
+    /// Calls that are simply allowed are shown as calls only.
+    fn render_permission(&mut self, permission: &PermissionEntry, lines: &mut String) {
+        let verb = match permission.status {
+            PermissionStatus::Allowed if self.detail == TrailDetail::Brief => return,
+            PermissionStatus::Allowed => "allow",
+            PermissionStatus::Asked => "ask",
+            PermissionStatus::Rejected => "deny",
+            PermissionStatus::Cancelled => "void",
+        };
+        self.flush_all(lines);
+        self.push_step(verb, &permission.describe_call(), &permission.reason, lines);
     }
 
     fn render_change(&self, change: &FileChangeEntry, lines: &mut String) {

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use plan::ActorDefinition;
-use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::actor::{
+    AcpCommand, ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+};
 use plan::guard::{CallPattern, ToolGuards};
+use plan::permission::ToolPolicy;
 
 use super::fields::{MappingFields, MappingSchema};
 use super::problem::{FilePosition, YamlFlaw, truncate_escaped};
@@ -51,6 +54,47 @@ static COMMAND_SCHEMA: MappingSchema<'_> = MappingSchema {
     others: &[&COMMAND_FORM_SCHEMA, &GUARDS_SCHEMA],
 };
 
+static ACP_SCHEMA: MappingSchema<'_> = MappingSchema {
+    what: "an agent of kind acp",
+    place: "in an agent of kind acp",
+    keys: &[
+        "name",
+        "kind",
+        "description",
+        "command",
+        "mode",
+        "model",
+        "env",
+        "set_env",
+        "writable",
+        "readable",
+        "timeout",
+        "isolation",
+        "tools",
+    ],
+    refused: &[
+        (
+            "args",
+            "is not supported: a command is one list of words",
+            "write the arguments after the program: `command: [program, argument]`",
+        ),
+        (
+            "guards",
+            "is not supported by an agent of kind acp",
+            "write `tools`: it decides calls before they are made",
+        ),
+    ],
+    others: &[&COMMAND_SCHEMA, &TOOLS_SCHEMA],
+};
+
+static TOOLS_SCHEMA: MappingSchema<'_> = MappingSchema {
+    what: "`tools`",
+    place: "under `tools`",
+    keys: &["deny", "ask", "allow"],
+    refused: &[],
+    others: &[&ACP_SCHEMA],
+};
+
 static HUMAN_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "an agent of kind human",
     place: "in an agent of kind human",
@@ -76,22 +120,22 @@ static GUARDS_SCHEMA: MappingSchema<'_> = MappingSchema {
 };
 
 pub(super) fn read(root: &YamlNode) -> Result<ActorDefinition, YamlFlaw> {
-    let is_human = read_kind(root)? == DefinitionKind::Human;
-    let schema = if is_human {
-        &HUMAN_SCHEMA
-    } else {
-        &COMMAND_SCHEMA
+    let kind = read_kind(root)?;
+    let schema = match kind {
+        DefinitionKind::Command => &COMMAND_SCHEMA,
+        DefinitionKind::Acp => &ACP_SCHEMA,
+        DefinitionKind::Human => &HUMAN_SCHEMA,
     };
     let fields = MappingFields::from_node(root, schema)?;
     let definition = ActorDefinition {
         name: fields.required("name", read_parsed)?,
         description: fields.optional("description", read_nonempty_text)?,
-        kind: if is_human {
-            ActorKind::Human {
+        kind: match kind {
+            DefinitionKind::Command => ActorKind::Command(Box::new(read_command(&fields)?)),
+            DefinitionKind::Acp => ActorKind::Acp(Box::new(read_acp_command(&fields)?)),
+            DefinitionKind::Human => ActorKind::Human {
                 timeout: fields.optional("timeout", read_parsed)?,
-            }
-        } else {
-            ActorKind::Command(Box::new(read_command(&fields)?))
+            },
         },
     };
     actors::check_definition(&definition).map_err(|problem| {
@@ -105,6 +149,7 @@ pub(super) fn read(root: &YamlNode) -> Result<ActorDefinition, YamlFlaw> {
 #[derive(PartialEq, Eq)]
 enum DefinitionKind {
     Command,
+    Acp,
     Human,
 }
 
@@ -118,10 +163,14 @@ fn read_kind(root: &YamlNode) -> Result<DefinitionKind, YamlFlaw> {
     };
     let Some(entry) = entries.iter().find(|entry| entry.key == "kind") else {
         return Err(YamlFlaw::new(root.at, "an agent needs the key `kind`")
-            .with_hint("write `kind: command` for a program, `kind: human` for a person"));
+            .with_hint(
+                "write `kind: command` for a program, `kind: acp` for one that speaks the Agent Client \
+                 Protocol, `kind: human` for a person",
+            ));
     };
     let kinds = [
         ("command", DefinitionKind::Command),
+        ("acp", DefinitionKind::Acp),
         ("human", DefinitionKind::Human),
     ];
     read_one_of(&entry.value, kinds).map_err(|flaw| flaw.under_key("kind"))
@@ -170,18 +219,46 @@ fn read_command(fields: &MappingFields<'_, '_>) -> Result<CommandLine, YamlFlaw>
         readable: fields.optional("readable", read_texts)?.unwrap_or_default(),
         timeout: fields.optional("timeout", read_parsed)?,
         isolation: fields
-            .optional("isolation", |node| {
-                read_one_of(
-                    node,
-                    [
-                        ("where_possible", ActorIsolation::WherePossible),
-                        ("required", ActorIsolation::Required),
-                        ("off", ActorIsolation::Off),
-                    ],
-                )
-            })?
+            .optional("isolation", read_isolation)?
             .unwrap_or_default(),
         guards: fields.optional("guards", read_guards)?.unwrap_or_default(),
+    })
+}
+
+fn read_acp_command(fields: &MappingFields<'_, '_>) -> Result<AcpCommand, YamlFlaw> {
+    Ok(AcpCommand {
+        command: fields.required("command", read_texts)?,
+        mode: fields.optional("mode", read_nonempty_text)?,
+        model: fields.optional("model", read_nonempty_text)?,
+        env: fields.optional("env", read_texts)?.unwrap_or_default(),
+        set_env: fields
+            .optional("set_env", read_variables)?
+            .unwrap_or_default(),
+        writable: fields.optional("writable", read_texts)?.unwrap_or_default(),
+        readable: fields.optional("readable", read_texts)?.unwrap_or_default(),
+        timeout: fields.optional("timeout", read_parsed)?,
+        isolation: fields
+            .optional("isolation", read_isolation)?
+            .unwrap_or_default(),
+        tools: fields.optional("tools", read_tools)?.unwrap_or_default(),
+    })
+}
+
+fn read_isolation(node: &YamlNode) -> Result<ActorIsolation, YamlFlaw> {
+    let words = [
+        ("where_possible", ActorIsolation::WherePossible),
+        ("required", ActorIsolation::Required),
+        ("off", ActorIsolation::Off),
+    ];
+    read_one_of(node, words)
+}
+
+fn read_tools(node: &YamlNode) -> Result<ToolPolicy, YamlFlaw> {
+    let fields = MappingFields::from_node(node, &TOOLS_SCHEMA)?;
+    Ok(ToolPolicy {
+        deny: fields.optional("deny", read_patterns)?.unwrap_or_default(),
+        ask: fields.optional("ask", read_patterns)?.unwrap_or_default(),
+        allow: fields.optional("allow", read_patterns)?.unwrap_or_default(),
     })
 }
 

@@ -3,8 +3,11 @@
 use std::fmt::Write;
 
 use plan::ActorDefinition;
-use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
-use plan::guard::ToolGuards;
+use plan::actor::{
+    AcpCommand, ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+};
+use plan::guard::{CallPattern, ToolGuards};
+use plan::permission::ToolPolicy;
 
 use super::problem::is_terminal_control;
 
@@ -19,6 +22,10 @@ pub fn format_actor(definition: &ActorDefinition) -> String {
         ActorKind::Command(line) => {
             write_entry(&mut text, "kind", "command");
             write_command(&mut text, line);
+        }
+        ActorKind::Acp(agent) => {
+            write_entry(&mut text, "kind", "acp");
+            write_acp_command(&mut text, agent);
         }
         ActorKind::Human { timeout } => {
             write_entry(&mut text, "kind", "human");
@@ -54,6 +61,27 @@ fn write_command(text: &mut String, line: &CommandLine) {
         ActorOutputFormat::VibeJson => write_entry(text, "output", "vibe-json"),
         ActorOutputFormat::Text => {}
     }
+    write_program_options(text, line);
+    if !line.guards.is_empty() {
+        write_guards(text, &line.guards);
+    }
+}
+
+fn write_acp_command(text: &mut String, agent: &AcpCommand) {
+    write_list(text, "", "command", &agent.command);
+    for (key, value) in [("mode", &agent.mode), ("model", &agent.model)] {
+        if let Some(value) = value {
+            write_entry(text, key, &format_scalar(value));
+        }
+    }
+    write_program_options(text, &agent.to_command_line());
+    if !agent.tools.is_empty() {
+        write_tools(text, &agent.tools);
+    }
+}
+
+/// Writes what every program gets.
+fn write_program_options(text: &mut String, line: &CommandLine) {
     let lists = [
         ("env", &line.env),
         ("writable", &line.writable),
@@ -78,21 +106,32 @@ fn write_command(text: &mut String, line: &CommandLine) {
         ActorIsolation::Off => write_entry(text, "isolation", "off"),
         ActorIsolation::WherePossible => {}
     }
-    if !line.guards.is_empty() {
-        write_guards(text, &line.guards);
-    }
 }
 
 fn write_guards(text: &mut String, guards: &ToolGuards) {
     let _ = writeln!(text, "guards:");
-    for (key, patterns) in [("deny", &guards.deny), ("allow", &guards.allow)] {
+    write_patterns(text, &[("deny", &guards.deny), ("allow", &guards.allow)]);
+    if let Some(calls) = guards.calls {
+        let _ = writeln!(text, "  calls: {calls}");
+    }
+}
+
+fn write_tools(text: &mut String, tools: &ToolPolicy) {
+    let _ = writeln!(text, "tools:");
+    let lists: [(&str, &[CallPattern]); 3] = [
+        ("deny", &tools.deny),
+        ("ask", &tools.ask),
+        ("allow", &tools.allow),
+    ];
+    write_patterns(text, &lists);
+}
+
+fn write_patterns(text: &mut String, lists: &[(&str, &[CallPattern])]) {
+    for (key, patterns) in lists {
         if !patterns.is_empty() {
             let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
             write_list(text, "  ", key, &patterns);
         }
-    }
-    if let Some(calls) = guards.calls {
-        let _ = writeln!(text, "  calls: {calls}");
     }
 }
 

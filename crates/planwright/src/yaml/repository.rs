@@ -147,20 +147,32 @@ fn restrict_repository_actor(
         );
         return Err(YamlFlaw::new(node.at, message).with_hint("give it another name"));
     }
-    let ActorKind::Command(line) = &mut actor.kind else {
-        return Ok(actor);
+    let (env, writable, readable, isolation) = match &mut actor.kind {
+        ActorKind::Command(line) => (
+            &line.env,
+            &line.writable,
+            &line.readable,
+            &mut line.isolation,
+        ),
+        ActorKind::Acp(agent) => (
+            &agent.env,
+            &agent.writable,
+            &agent.readable,
+            &mut agent.isolation,
+        ),
+        ActorKind::Human { .. } => return Ok(actor),
     };
     let forbidden = [
-        ("env", !line.env.is_empty()),
-        ("writable", !line.writable.is_empty()),
-        ("readable", !line.readable.is_empty()),
-        ("isolation: off", line.isolation == ActorIsolation::Off),
+        ("env", !env.is_empty()),
+        ("writable", !writable.is_empty()),
+        ("readable", !readable.is_empty()),
+        ("isolation: off", *isolation == ActorIsolation::Off),
     ];
     if let Some((key, _)) = forbidden.into_iter().find(|(_, is_set)| *is_set) {
         let message = format!("a repository cannot set `{key}` for an agent");
         return Err(YamlFlaw::new(node.at, message).with_hint(OWN));
     }
-    line.isolation = ActorIsolation::Required;
+    *isolation = ActorIsolation::Required;
     Ok(actor)
 }
 

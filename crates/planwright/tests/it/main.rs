@@ -5,6 +5,7 @@
     reason = "a test whose set-up fails has failed, and the panic says where"
 )]
 
+mod acp_agents;
 mod advice;
 mod agent_test;
 mod answers;

@@ -115,6 +115,11 @@ fn add_entry(entries: &mut Vec<ActivityEntry>, content: &TranscriptContent) {
             let lines = items.iter().map(|item| format!("· {}", item.text));
             ("plans".to_owned(), lines.collect::<Vec<_>>().join("\n"), "")
         }
+        TranscriptContent::Permission(permission) => (
+            format!("permission {}", permission.status.as_str()),
+            format!("{} ({})", permission.describe_call(), permission.reason),
+            "mono muted",
+        ),
         TranscriptContent::Usage(_) => return,
         TranscriptContent::Notice { text, .. } => ("notice".to_owned(), text.clone(), "muted"),
     };

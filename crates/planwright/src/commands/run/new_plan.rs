@@ -5,7 +5,7 @@ use std::io::Write;
 
 use api::plan_config::{PlanConfig, RepositoryConfig};
 use api::plans::{self, CreatePlanError, CreatePlanRequest};
-use plan::actor::ActorKind;
+use plan::actor::ActorIsolation;
 use plan::profile::AutomationStep;
 use plan::{Plan, PlanId, QualifiedName};
 
@@ -159,15 +159,15 @@ fn announce_plan(app: &App, plan: &Plan, request: &CreatePlanRequest) -> Result<
 
 fn describe_isolation(plan: &Plan) -> String {
     let definition = plan.actor_definition(&plan.actors().execution);
-    match definition.map(|definition| &definition.kind) {
-        Some(ActorKind::Command(line)) if line.isolation == plan::actor::ActorIsolation::Off => {
-            "not confined (isolation is off)".to_owned()
+    match definition.and_then(|definition| definition.kind.isolation()) {
+        Some(ActorIsolation::Off) => "not confined (isolation is off)".to_owned(),
+        None => "by hand".to_owned(),
+        Some(ActorIsolation::WherePossible | ActorIsolation::Required) => {
+            match sandbox::detect_isolation().to_string() {
+                isolation if isolation == "confined (Landlock)" => "confined".to_owned(),
+                isolation => isolation,
+            }
         }
-        Some(ActorKind::Human { .. }) | None => "by hand".to_owned(),
-        Some(ActorKind::Command(_)) => match sandbox::detect_isolation().to_string() {
-            isolation if isolation == "confined (Landlock)" => "confined".to_owned(),
-            isolation => isolation,
-        },
     }
 }
 

@@ -230,7 +230,7 @@ fn prints_text(plan: &Plan) -> bool {
     let definition = plan.actor_definition(&plan.actors().execution);
     match definition.map(|definition| &definition.kind) {
         Some(ActorKind::Command(line)) => line.output == ActorOutputFormat::Text,
-        Some(ActorKind::Human { .. }) | None => false,
+        Some(ActorKind::Acp(_) | ActorKind::Human { .. }) | None => false,
     }
 }
 

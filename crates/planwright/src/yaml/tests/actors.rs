@@ -41,7 +41,7 @@ fn expect_problem(source: &str, expected: &str) -> Option<String> {
 fn parse_command_line(source: &str) -> CommandLine {
     match parse_actor(source, "f").unwrap().kind {
         ActorKind::Command(line) => *line,
-        ActorKind::Human { .. } => panic!("{source}"),
+        ActorKind::Acp(_) | ActorKind::Human { .. } => panic!("{source}"),
     }
 }
 
@@ -74,6 +74,65 @@ fn every_key_is_read() {
     assert_eq!(human.kind, ActorKind::Human { timeout });
 }
 
+const FULL_ACP_AGENT: &str = r#"
+name: acme/agent
+kind: acp
+command: [agent, --acp]
+mode: plan
+model: "big #1"
+env: [AGENT_KEY]
+set_env: {LEVEL: "3"}
+writable: [~/.agent/]
+readable: [~/.agentrc]
+timeout: 30m
+isolation: required
+tools:
+  deny: ["execute(*git push*)"]
+  ask: [delete, "fetch(*)"]
+  allow: [read]
+"#;
+
+#[test]
+fn every_key_of_an_acp_agent_is_read() {
+    let ActorKind::Acp(agent) = parse_actor(FULL_ACP_AGENT, "f").unwrap().kind else {
+        panic!("another kind");
+    };
+    assert_eq!(agent.command, ["agent", "--acp"]);
+    assert_eq!(agent.mode.as_deref(), Some("plan"));
+    assert_eq!(agent.model.as_deref(), Some("big #1"));
+    assert_eq!(agent.env, ["AGENT_KEY"]);
+    assert_eq!(agent.set_env["LEVEL"], "3");
+    assert_eq!(agent.writable, ["~/.agent/"]);
+    assert_eq!(agent.readable, ["~/.agentrc"]);
+    assert_eq!(agent.timeout, Some(Span::from_seconds(1800)));
+    assert_eq!(agent.isolation, ActorIsolation::Required);
+    assert_eq!(agent.tools.deny[0].to_string(), "execute(*git push*)");
+    assert_eq!(agent.tools.ask.len(), 2);
+    assert_eq!(agent.tools.allow.len(), 1);
+}
+
+#[test]
+fn acp_agents_have_tools_and_no_guards() {
+    let head = "kind: acp\nname: a\ncommand: [a]\n";
+    let hint = expect_problem(
+        &format!("{head}guards: {{deny: [x]}}"),
+        "4:1: `guards` is not supported by an agent of kind acp",
+    );
+    assert!(hint.unwrap().contains("`tools`"));
+    expect_problem(
+        &format!("{head}tools: {{calls: 3}}"),
+        "4:9: `tools`: unknown key `calls` in `tools`",
+    );
+    expect_problem(
+        &format!("{head}output: text"),
+        "4:1: unknown key `output` in an agent of kind acp: `output` belongs in an agent of kind command",
+    );
+    expect_problem(
+        "kind: acp\nname: a\ncommand: [a, '{prompt}']",
+        "3:10: `command`: an agent of kind acp gets its prompt by the protocol: remove `{prompt}`",
+    );
+}
+
 #[test]
 fn missing_keys_have_defaults() {
     let minimal = parse_command_line("{name: a, kind: command, command: [a]}");
@@ -93,7 +152,7 @@ fn invalid_definitions_are_refused_with_position() {
     assert!(hint.unwrap().contains("kind: human"));
     expect_problem(
         "kind: robot",
-        "1:7: `kind`: `robot` is not one of command, human",
+        "1:7: `kind`: `robot` is not one of command, acp, human",
     );
     expect_problem(
         "kind: command\nname: a",
@@ -188,6 +247,7 @@ fn invalid_definitions_are_refused_with_position() {
 fn formatted_definitions_parse_back_equal() {
     let full = parse_actor(FULL_ACTOR, "f").unwrap();
     let human = parse_actor("{name: me, kind: human, timeout: 90s}", "f").unwrap();
+    let acp = parse_actor(FULL_ACP_AGENT, "f").unwrap();
     let mut odd = full.clone();
     odd.description = Some("two\nlines: # and \"more\" \u{202e}".into());
     let words = [
@@ -203,7 +263,7 @@ fn formatted_definitions_parse_back_equal() {
         ..CommandLine::default()
     }));
     let presets = actors::all_presets().iter().cloned();
-    for definition in presets.chain([full, human, odd]) {
+    for definition in presets.chain([full, human, acp, odd]) {
         let text = format_actor(&definition);
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
         let read = parse_actor(&text, "f").unwrap_or_else(|problem| panic!("{problem}\n{text}"));
