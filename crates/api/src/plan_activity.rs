@@ -2,7 +2,7 @@
 
 use lifecycle::{Lifecycle, LifecycleError};
 use plan::transcript::{
-    ChecklistStatus, FileChangeKind, ToolCallEntry, ToolKind, TranscriptContent,
+    ChecklistStatus, FileChangeKind, PermissionStatus, ToolCallEntry, ToolKind, TranscriptContent,
 };
 use plan::{Plan, Timestamp};
 use serde::Serialize;
@@ -84,6 +84,11 @@ fn describe_entry(content: &TranscriptContent) -> Option<AgentStep> {
             ("says".to_owned(), text.as_str())
         }
         TranscriptContent::Thought { text } => ("thinks".to_owned(), text.as_str()),
+        TranscriptContent::Permission(permission) => match permission.status {
+            PermissionStatus::Asked => ("asks".to_owned(), permission.tool.as_str()),
+            PermissionStatus::Rejected => ("rejected".to_owned(), permission.tool.as_str()),
+            PermissionStatus::Allowed | PermissionStatus::Cancelled => return None,
+        },
         TranscriptContent::Notice { text, .. } => ("notice".to_owned(), text.as_str()),
         TranscriptContent::ToolCallUpdate(_) | TranscriptContent::Usage(_) => return None,
     };
