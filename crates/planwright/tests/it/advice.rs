@@ -164,13 +164,13 @@ fn doctor_says_that_no_agent_is_there() {
     let said = run.with_variable("PATH", "/usr/bin:/bin").finish();
     assert!(
         said.stdout
-            .contains("warn  agents    no agent is installed"),
+            .contains("warn  agents     no agent is installed"),
         "{said:?}"
     );
     assert!(said.stderr.contains("planwright help agents"), "{said:?}");
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let said = env.run_as_person(&["doctor"]);
-    assert!(said.stdout.contains("ok    agents    scribe"), "{said:?}");
+    assert!(said.stdout.contains("ok    agents     scribe"), "{said:?}");
 }
 
 #[test]
