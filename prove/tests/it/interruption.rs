@@ -176,7 +176,8 @@ fn new_command(program: &str) -> Command {
 
 #[track_caller]
 fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    // On a busy machine, a short trial repeats itself until enough has happened.
+    let deadline = Instant::now() + Duration::from_secs(600);
     loop {
         if let Some(found) = find() {
             return found;
