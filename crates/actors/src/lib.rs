@@ -43,7 +43,7 @@ pub use preset::{
 pub use program::{find_installed_program, find_program};
 pub use prompt::{build_prompt, build_resume_prompt};
 pub use report::{Report, ReportOutcome};
-pub use workplace::{RunProgress, Stop, Workplace};
+pub use workplace::{AskPersonFn, PersonDecision, RunProgress, Stop, Workplace};
 
 /// Creates the actor that a definition describes.
 pub fn make_actor(

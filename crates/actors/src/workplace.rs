@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use plan::Profile;
+use plan::permission_question::ProposedToolCall;
 use plan::transcript::{TranscriptContent, Usage};
+use plan::{Caller, Profile};
 
 pub struct Workplace<'a> {
     /// The directory of this run: assignment, transcript, report. No other run writes there.
@@ -21,8 +22,28 @@ pub struct Workplace<'a> {
     /// Of the plan. It decides tool calls that an agent asks for in a run that is not confined.
     pub profile: Profile,
     pub stop: Stop,
+    /// Asks a person about a tool call and waits for the answer, or until the stop is requested. Without it,
+    /// nobody can be asked.
+    pub ask_person: Option<&'a AskPersonFn<'a>>,
     /// Receives the transcript while the agent works, from any thread, in order.
     pub on_progress: &'a (dyn Fn(RunProgress) + Send + Sync),
+}
+
+pub type AskPersonFn<'a> = dyn Fn(ProposedToolCall, &Stop) -> PersonDecision + Send + Sync + 'a;
+
+/// What became of a question to a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PersonDecision {
+    Allowed {
+        by: Caller,
+    },
+    Rejected {
+        by: Caller,
+    },
+    /// The stop was requested, or the run no longer holds the plan.
+    Withdrawn,
+    /// The question could not be stored.
+    Unavailable(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

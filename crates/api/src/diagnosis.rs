@@ -7,7 +7,7 @@ use plan::{Caller, PlanId, PlanStage, Timestamp};
 
 use crate::next_steps::next_steps_after_diagnosis;
 use crate::view::{
-    DiagnosisReason, HolderStatus, PlanDiagnosisView, QuestionView, RuleFindingView,
+    DiagnosisReason, HolderStatus, PermissionView, PlanDiagnosisView, QuestionView, RuleFindingView,
 };
 
 /// Says what a plan waits for, and what the viewer can do about it. Judges its rules by stored evidence; runs no
@@ -102,6 +102,9 @@ fn describe_holder(
         }
         Some(HolderLiveness::Unknown) | None => HolderStatus::LeaseValid,
     };
+    if let Some(request) = PermissionView::of_plan(&diagnosis.row.plan) {
+        return DiagnosisReason::PermissionOpen(request);
+    }
     DiagnosisReason::Held {
         owner,
         since,

@@ -25,8 +25,13 @@ pub fn get_overview(
         ..PlanFilter::default()
     };
     let rows = lifecycle.list_plans(&filter, None, MAX_LISTED_PLANS + 1)?;
-    let listed = rows.iter().take(MAX_LISTED_PLANS);
-    let needs_me = listed.map(|row| summarize_plan(lifecycle, row, viewer));
+    let mut needs_me = Vec::new();
+    for row in rows.iter().take(MAX_LISTED_PLANS) {
+        // If the agent that waited for a person ended, nobody waits for the answer.
+        if !plans::is_interrupted(lifecycle, row)? {
+            needs_me.push(summarize_plan(lifecycle, row, viewer)?);
+        }
+    }
     let unfinished = list_unfinished_landings(lifecycle);
     let held = list_held_plans(lifecycle, &unfinished, viewer)?;
     let has_plans = !rows.is_empty()
@@ -34,7 +39,7 @@ pub fn get_overview(
             .list_plans(&PlanFilter::default(), None, 1)?
             .is_empty();
     Ok(PlanOverview {
-        needs_me: needs_me.collect::<Result<_, _>>()?,
+        needs_me,
         more: rows.len() > MAX_LISTED_PLANS,
         interrupted: held.interrupted,
         running: held.running,
@@ -92,6 +97,8 @@ fn list_held_plans(
     {
         let group = match plans::is_interrupted(lifecycle, row)? {
             true => &mut held.interrupted,
+            // Its agent waits for a person, so it is among what needs the viewer.
+            false if row.needs_person() => continue,
             false => &mut held.running,
         };
         if group.len() < MAX_LISTED_PLANS {

@@ -14,8 +14,9 @@ use crate::view::{PlanChangeView, PlanView};
 pub use create::{CreatePlanError, CreatePlanRequest, CreatedPlan, check_actor, create_plan};
 pub use notices::{PlanNotice, find_notices, find_source_notices};
 pub use operations::{
-    AnswerRequest, CancelRequest, RetryRequest, RevertRequest, ReviseError, ReviseRequest,
-    RulingRequest, WaiveRequest, answer_question, approve_result, cancel_plan, match_changed_paths,
+    AnswerRequest, CancelRequest, MIN_REQUEST_DIGITS, PermissionDecision, PermissionDecisionError,
+    RetryRequest, RevertRequest, ReviseError, ReviseRequest, RulingRequest, WaiveRequest,
+    answer_permission, answer_question, approve_result, cancel_plan, match_changed_paths,
     record_ruling, request_landing, retry_plan, revert_plan, revise_plan, undo_plan, waive_rule,
 };
 

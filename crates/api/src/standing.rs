@@ -55,6 +55,9 @@ impl PlanStanding {
         if row.is_blocked() {
             return Self::Blocked;
         }
+        if row.plan.stage().open_permission().is_some() {
+            return Self::NeedsAnswer;
+        }
         match row.plan.stage() {
             PlanStage::Strategize(work) => {
                 of_work(work, Self::Thinking, Self::StrategyReady, &row.plan)

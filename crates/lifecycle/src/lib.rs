@@ -30,6 +30,7 @@ mod local_host;
 mod meter;
 mod operations;
 mod perform;
+mod permissions;
 mod projects;
 mod reading;
 mod results;
@@ -58,6 +59,7 @@ pub use perform::{
     PartSelection, PickMode, PickOutcome, PlanSandboxes, RescuedWork, ResourceChanges,
     SubmitExceptions, UndoPlan,
 };
+pub use permissions::Permissions;
 pub use projects::{ForceRemoval, Projects};
 pub use results::{NumberedResult, ResultSource};
 pub use rules::Rules;

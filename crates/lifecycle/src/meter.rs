@@ -18,6 +18,10 @@ pub(crate) struct UsageMeter {
 #[derive(Default)]
 struct MeterState {
     usage: Usage,
+    /// How long the clock stood still.
+    paused: Duration,
+    /// Set while the clock stands still.
+    paused_at: Option<Instant>,
     warned: BTreeSet<BudgetUnit>,
     /// The limit that was reached, as a message.
     exceeded: Option<String>,
@@ -34,6 +38,12 @@ impl UsageMeter {
         }
     }
 
+    /// Stops the clock until the returned value is dropped. One pause at a time.
+    pub fn pause_clock(&self) -> ClockPause<'_> {
+        self.lock_state().paused_at = Some(Instant::now());
+        ClockPause { meter: self }
+    }
+
     /// Records the run's total usage so far. Returns warnings for limits that are newly near.
     pub fn record_usage(&self, usage: Usage) -> Vec<String> {
         self.lock_state().usage = usage;
@@ -43,7 +53,7 @@ impl UsageMeter {
     /// Checks the limits, including elapsed time. Returns warnings for limits that are newly near.
     pub fn check_limits(&self) -> Vec<String> {
         let mut state = self.lock_state();
-        let used = self.amount_used(state.usage);
+        let used = self.amount_used(&state, state.usage);
         if state.exceeded.is_none()
             && let Some(allowance) = self.grant.find_exhausted(used)
         {
@@ -70,19 +80,36 @@ impl UsageMeter {
 
     /// The run's total usage. Uses the last reported progress if the final report has no usage.
     pub fn total_usage(&self, final_usage: Usage) -> BudgetAmount {
+        let state = self.lock_state();
         let usage = match final_usage == Usage::default() {
-            true => self.lock_state().usage,
+            true => state.usage,
             false => final_usage,
         };
-        self.amount_used(usage)
+        self.amount_used(&state, usage)
     }
 
-    fn amount_used(&self, usage: Usage) -> BudgetAmount {
-        amount_from_usage(usage, self.started_at.elapsed())
+    fn amount_used(&self, state: &MeterState, usage: Usage) -> BudgetAmount {
+        let open_pause = state.paused_at.map(|paused_at| paused_at.elapsed());
+        let paused = state.paused + open_pause.unwrap_or_default();
+        amount_from_usage(usage, self.started_at.elapsed().saturating_sub(paused))
     }
 
     fn lock_state(&self) -> MutexGuard<'_, MeterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it lives, a run's clock stands still.
+pub(crate) struct ClockPause<'a> {
+    meter: &'a UsageMeter,
+}
+
+impl Drop for ClockPause<'_> {
+    fn drop(&mut self) {
+        let mut state = self.meter.lock_state();
+        if let Some(paused_at) = state.paused_at.take() {
+            state.paused += paused_at.elapsed();
+        }
     }
 }
 

@@ -78,6 +78,8 @@ fn result_of_event(event: &Event) -> Option<(&ResultContent, ResultSource)> {
         | Event::Asked { .. }
         | Event::Answered { .. }
         | Event::QuestionExpired
+        | Event::PermissionAsked { .. }
+        | Event::PermissionAnswered { .. }
         | Event::Revised { .. }
         | Event::Reverted { .. }
         | Event::Released { .. }

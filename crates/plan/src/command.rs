@@ -109,6 +109,7 @@ commands! {
     changeset: OpenChangeset, RecordChange, SealChangeset;
     land: PrepareApply, WithdrawApply, CompleteApply, ConstrainApply;
     halt: FailRun, AskPerson, AnswerQuestion, ExpireQuestion;
+    permission: AskPermission, AnswerPermission;
     rework: RetryPhase, ReviseWork, RevertPlan, CancelPlan;
     gate: WaiveRule, RecordRuling, KeepEvidence;
 }

@@ -65,6 +65,8 @@ impl CompletionSearch {
             Verb::Ask => &["asked"],
             Verb::Answer => &["answered"],
             Verb::ExpireQuestion => &["question_expired"],
+            Verb::AskPermission => &["permission_asked"],
+            Verb::AnswerPermission => &["permission_answered"],
             Verb::Retry => &["retried"],
             Verb::Revise => &["revised"],
             Verb::Revert => &["reverted"],
@@ -204,6 +206,8 @@ fn voided_verb(event: &Event) -> Option<Verb> {
         | Event::Retried { .. }
         | Event::Asked { .. }
         | Event::QuestionExpired
+        | Event::PermissionAsked { .. }
+        | Event::PermissionAnswered { .. }
         | Event::Revised { .. }
         | Event::Reverted { .. }
         | Event::Released { .. }
@@ -258,6 +262,8 @@ fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Opt
         Event::Asked { question } => (Verb::Ask, Some(question.epoch)),
         Event::Answered { .. } => (Verb::Answer, None),
         Event::QuestionExpired => (Verb::ExpireQuestion, None),
+        Event::PermissionAsked { epoch, .. } => (Verb::AskPermission, Some(*epoch)),
+        Event::PermissionAnswered { .. } => (Verb::AnswerPermission, None),
         Event::Revised { .. } => (Verb::Revise, None),
         Event::Reverted { .. } => (Verb::Revert, None),
         Event::Released { epoch } => (Verb::Release, Some(*epoch)),

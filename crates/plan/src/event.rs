@@ -9,6 +9,7 @@ use crate::changeset::{Node, TreePath};
 use crate::decision::DecisionNode;
 use crate::invariant::{Gate, RuleRef};
 use crate::judgement::{RuleCounts, RuleOutcome, UnmetRule};
+use crate::permission_question::ProposedToolCall;
 use crate::plan::{PlanLimits, PlanOrigin, ProfileSource};
 use crate::stage::{LandingConstraint, LandingIntent, PlanFailure, PlanQuestion, ResultContent};
 use crate::{
@@ -169,6 +170,19 @@ pub enum Event {
     },
     /// The question's deadline passed without an answer.
     QuestionExpired,
+    /// The holder asked a person about one tool call, and keeps the plan while it waits. Replaces a question
+    /// that is still open. Whatever ends the run voids the question.
+    PermissionAsked {
+        epoch: Epoch,
+        /// Names this question. The answer repeats it.
+        digest: Digest,
+        call: ProposedToolCall,
+    },
+    /// A person decided the tool call.
+    PermissionAnswered {
+        digest: Digest,
+        allowed: bool,
+    },
     Revised {
         /// The phase to repeat.
         to: Phase,
@@ -294,6 +308,8 @@ impl Event {
             Self::Asked { .. } => "asked",
             Self::Answered { .. } => "answered",
             Self::QuestionExpired => "question_expired",
+            Self::PermissionAsked { .. } => "permission_asked",
+            Self::PermissionAnswered { .. } => "permission_answered",
             Self::Revised { .. } => "revised",
             Self::Reverted { .. } => "reverted",
             Self::Released { .. } => "released",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::{PickedTree, SandboxStartPoint};
 use crate::event::{PlanCreated, RemovedChangeResolution};
 use crate::judgement::PersonRuling;
+use crate::permission_question::{PermissionAnswer, PermissionQuestion};
 use crate::plan::{Approval, PlanState, PlanTerms, RuleWaiver};
 use crate::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, LeaseHolder, PlanEnding,
@@ -149,6 +150,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 owner: owner.clone(),
                 epoch: *epoch,
                 since: at,
+                permission: None,
             };
             plan.state.stage = match &mut plan.state.stage {
                 PlanStage::Strategize(_) => PlanStage::Strategize(WorkState::Processing(holder)),
@@ -416,6 +418,33 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
                 at,
             };
             plan.state.stage = errored_stage(phase, failure);
+        }
+        Event::PermissionAsked {
+            epoch,
+            digest,
+            call,
+        } => {
+            if phase == Phase::Apply {
+                return None;
+            }
+            require_held_by(plan, *epoch, phase)?;
+            plan.state.stage.holder_mut()?.permission = Some(Box::new(PermissionQuestion {
+                digest: *digest,
+                call: call.clone(),
+                asked_at: at,
+                answer: None,
+            }));
+        }
+        Event::PermissionAnswered { digest, allowed } => {
+            let question = plan.state.stage.holder_mut()?.permission.as_mut()?;
+            if question.digest != *digest || question.answer.is_some() {
+                return None;
+            }
+            question.answer = Some(PermissionAnswer {
+                allowed: *allowed,
+                by: recorded.by.clone(),
+                at,
+            });
         }
         Event::Revised {
             to,

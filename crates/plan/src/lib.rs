@@ -36,6 +36,7 @@ pub mod ledger;
 pub mod money;
 pub mod name;
 pub mod permission;
+pub mod permission_question;
 pub mod phase;
 #[allow(
     clippy::module_inception,

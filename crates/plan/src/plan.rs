@@ -564,6 +564,9 @@ impl Plan {
 
     /// Returns whether the plan waits for a person.
     pub fn needs_person(&self) -> bool {
+        if self.state.stage.open_permission().is_some() {
+            return true;
+        }
         match &self.state.stage {
             PlanStage::Strategize(work) => match work {
                 WorkState::Queued(_) => {

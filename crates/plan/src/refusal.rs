@@ -12,6 +12,7 @@ use crate::completion::CompletedCommand;
 use crate::invariant::{Gate, RuleName, RuleRef, RuleScope};
 use crate::judgement::FailedRule;
 use crate::ledger::{BudgetShortfall, BudgetUnit};
+use crate::permission_question::PermissionAnswer;
 use crate::project::{ProjectDifference, ProjectPause, ResourceKind, ResourceName};
 use crate::stage::{LeaseHolder, PlanEnding};
 use crate::{
@@ -104,6 +105,11 @@ pub enum Refusal {
     },
     #[error("the question can still be answered")]
     QuestionOpen,
+    /// The agent asks about another tool call than the one that was shown.
+    #[error("the agent no longer waits for this answer")]
+    PermissionOutdated,
+    #[error("{}", describe_permission_answer(.0))]
+    PermissionAnswered(PermissionAnswer),
     /// The profile requires a person for this step.
     #[error("profile {profile} requires a person for {verb}")]
     NeedsPerson { verb: Verb, profile: Profile },
@@ -305,6 +311,15 @@ fn describe_wrong_state(verb: &Verb, stage: &str, done: Option<&CompletedCommand
         }
         None => format!("{verb} is not possible while the plan is {stage}"),
     }
+}
+
+fn describe_permission_answer(answer: &PermissionAnswer) -> String {
+    let verb = if answer.allowed {
+        "allowed"
+    } else {
+        "rejected"
+    };
+    format!("{} {verb} this call at {}", answer.by, answer.at)
 }
 
 fn describe_live_plans(count: u64, plans: &[PlanId]) -> String {

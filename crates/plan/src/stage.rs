@@ -10,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::changeset::TreePath;
+use crate::permission_question::PermissionQuestion;
 use crate::{
     Caller, Digest, Epoch, ErasableText, LandingOptions, Phase, ResourceCommit, Timestamp,
 };
@@ -83,6 +84,9 @@ pub struct LeaseHolder {
     pub owner: String,
     pub epoch: Epoch,
     pub since: Timestamp,
+    /// The last tool call of this run that a person was asked about, until the run ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<Box<PermissionQuestion>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -583,6 +587,21 @@ impl PlanStage {
             | Self::Apply(ApplyState::Processing(holder, _)) => Some(holder),
             Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
         }
+    }
+
+    pub(crate) fn holder_mut(&mut self) -> Option<&mut LeaseHolder> {
+        match self {
+            Self::Strategize(WorkState::Processing(holder))
+            | Self::Execute(WorkState::Processing(holder))
+            | Self::Apply(ApplyState::Processing(holder, _)) => Some(holder),
+            Self::Strategize(_) | Self::Execute(_) | Self::Apply(_) => None,
+        }
+    }
+
+    /// Returns the question about a tool call that waits for a person while an agent works.
+    pub fn open_permission(&self) -> Option<&PermissionQuestion> {
+        let asked = self.holder()?.permission.as_deref();
+        asked.filter(|question| question.answer.is_none())
     }
 
     /// Returns the queue entry while the plan is `queued`.

@@ -79,6 +79,10 @@ verbs! {
     Fail = "fail",
     Ask = "ask",
     Answer = "answer",
+    /// Ask a person about one tool call, while the run goes on.
+    AskPermission = "ask-permission",
+    /// Allow or reject the tool call that a person was asked about.
+    AnswerPermission = "answer-permission",
     /// Fail the phase because its question was not answered in time.
     ExpireQuestion = "expire-question",
     Retry = "retry",

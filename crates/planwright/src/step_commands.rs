@@ -1,10 +1,11 @@
 //! The command to type for each next step of a plan. `api` decides which steps there are.
 
 use api::NextStep;
+use api::plans::MIN_REQUEST_DIGITS;
 use lifecycle::Lifecycle;
 use plan::event::RemovedChangeResolution;
 use plan::landing_options::LandingDestination;
-use plan::{Epoch, LandingOptions, Phase, PlanId, Verb};
+use plan::{Digest, Epoch, LandingOptions, Phase, PlanId, Verb};
 use store::PlanRow;
 
 use crate::cli::App;
@@ -95,6 +96,10 @@ pub fn command_for_step(step: &NextStep, handle: &str) -> String {
         NextStep::HolderCommand { verb, epoch } => holder_command(*verb, handle, *epoch),
         NextStep::Reclaim => format!("planwright plumbing reclaim {handle}"),
         NextStep::Answer => format!("planwright answer {handle} \"TEXT\""),
+        NextStep::AllowToolCall { request } => answer_permission_command(*request, handle, "allow"),
+        NextStep::RejectToolCall { request } => {
+            answer_permission_command(*request, handle, "reject")
+        }
         NextStep::ResolveRemovedChange { resolution } => {
             let answer = match resolution {
                 RemovedChangeResolution::Landed => "landed",
@@ -131,6 +136,20 @@ pub fn command_for_step(step: &NextStep, handle: &str) -> String {
         NextStep::Undo => format!("planwright undo {handle}"),
         NextStep::Cancel => format!("planwright cancel {handle}"),
     }
+}
+
+fn answer_permission_command(request: Digest, handle: &str, answer: &str) -> String {
+    let request = short_request(request);
+    format!("planwright answer {handle} --request {request} {answer}")
+}
+
+/// The digits of a permission request that people see and type.
+pub fn short_request(request: Digest) -> String {
+    request
+        .to_string()
+        .chars()
+        .take(MIN_REQUEST_DIGITS)
+        .collect()
 }
 
 /// Returns the command of a program that holds the plan. The epoch is not a secret: it fences old holders, it

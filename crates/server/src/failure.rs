@@ -2,7 +2,7 @@
 //! sentences and hints in the terminal and on the page.
 
 use api::plan_config::PlanConfig;
-use api::plans::{CreatePlanError, ReviseError};
+use api::plans::{CreatePlanError, PermissionDecisionError, ReviseError};
 use api::results::ResultError;
 use lifecycle::{HandleError, Lifecycle, LifecycleError};
 use plan::{PlanId, QualifiedName, Refusal};
@@ -19,6 +19,8 @@ pub enum EngineFailure {
     Create(#[from] CreatePlanError),
     #[error(transparent)]
     Revise(#[from] ReviseError),
+    #[error(transparent)]
+    Permission(#[from] PermissionDecisionError),
     #[error("{0:?}")]
     Result(ResultError),
     /// Described by the program that started the server.
@@ -92,10 +94,12 @@ impl EngineFailure {
             Self::Operation(error)
             | Self::Create(CreatePlanError::Engine(error))
             | Self::Revise(ReviseError::Engine(error))
+            | Self::Permission(PermissionDecisionError::Engine(error))
             | Self::Result(ResultError::Engine(error)) => Some(error),
             Self::Handle(_)
             | Self::Create(_)
             | Self::Revise(_)
+            | Self::Permission(_)
             | Self::Result(_)
             | Self::Described(_) => None,
         }

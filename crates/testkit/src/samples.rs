@@ -7,9 +7,11 @@ use plan::command::ApproveResult;
 use plan::command::NewPlan;
 use plan::invariant::{Gate, RuleCheck, RuleDraft};
 use plan::judgement::PlanTargets;
+use plan::permission_question::ProposedToolCall;
 use plan::plan::PlanLimits;
 use plan::project::{Resource, ResourcePlace};
 use plan::stage::{IgnoredPaths, RefMove, ResultContent, ResultTree};
+use plan::transcript::ToolKind;
 use plan::{Command, LandingOptions, PlanActors, PlanId, Project, QualifiedName, Timestamp};
 
 /// The project of sample plans.
@@ -168,4 +170,15 @@ pub fn approve_command() -> Command {
         once: false,
         lands: false,
     })
+}
+
+/// A tool call that an agent asks for.
+pub fn sample_tool_call() -> ProposedToolCall {
+    ProposedToolCall {
+        tool: "Bash".to_owned(),
+        tool_kind: ToolKind::Execute,
+        summary: "run cargo test".into(),
+        input: Some(r#"{"command":"cargo test"}"#.into()),
+        reason: "`tools.ask` has `execute`".to_owned(),
+    }
 }

@@ -3,9 +3,9 @@
 use plan::actor::{ActorKind, CommandLine};
 use plan::changeset::TreePath;
 use plan::command::{
-    ApplyPlan, AskPerson, CancelPlan, CompleteApply, CompleteExecute, CompleteStrategize,
-    ConstrainApply, ExecutePlan, FailRun, NewPlan, PrepareApply, ReleaseLease, ReserveBudget,
-    SettleUsage,
+    ApplyPlan, AskPermission, AskPerson, CancelPlan, CompleteApply, CompleteExecute,
+    CompleteStrategize, ConstrainApply, ExecutePlan, FailRun, NewPlan, PrepareApply, ReleaseLease,
+    ReserveBudget, SettleUsage,
 };
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::judgement::{GateJudgement, PendingVerdictReason, RuleOutcome};
@@ -71,6 +71,8 @@ stage_samples!(
     ExecuteQueued,
     ExecuteProcessing,
     ExecuteInterrupted,
+    /// Its agent waits for a person to decide a tool call.
+    ExecuteAwaitingPermission,
     ExecuteAwaitingInput,
     ExecuteComplete,
     /// The result fails a rule. The profile decides whether the engine sends it back.
@@ -199,6 +201,12 @@ impl SampleDriver<'_> {
             StageSample::ExecuteInterrupted => {
                 self.enter_execute();
                 self.claim(Phase::Execute, EXPIRED_LEASE);
+            }
+            StageSample::ExecuteAwaitingPermission => {
+                self.enter_execute();
+                let epoch = self.claim(Phase::Execute, LONG_LEASE);
+                let call = samples::sample_tool_call();
+                self.submit(AskPermission { epoch, call });
             }
             StageSample::ExecuteAwaitingInput => {
                 self.enter_execute();

@@ -143,6 +143,9 @@ fn is_allowed_after(before: Option<&PlanStatus>, event: &Event) -> bool {
         Event::Retried { .. } => matches!(state, Errored | Constrained),
         Event::Answered { .. } => state == AwaitingInput,
         Event::QuestionExpired => state == AwaitingInput && !prepared,
+        Event::PermissionAsked { .. } | Event::PermissionAnswered { .. } => {
+            state == Processing && phase != Phase::Apply
+        }
         Event::Revised { .. } => {
             !prepared
                 && match phase {

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::time::{Duration, Instant};
 
 use plan::permission::{PermissionContext, PermissionVerdict, ToolPolicy};
+use plan::permission_question::ProposedToolCall;
 use plan::stage::FailureCategory;
 use plan::transcript::{NoticeLevel, PermissionStatus, TranscriptContent};
 use sandbox::{
@@ -20,6 +21,7 @@ use super::AcpTimeouts;
 use super::dialogue::{
     AcpDialogue, DialogueStep, OpenRequest, PendingPermission, PermissionAnswer,
 };
+use super::permission_queue::PermissionQueue;
 use crate::command::entry_sender::EntrySender;
 use crate::command::line_reader::LineReader;
 use crate::command::run_report::TerminationReason;
@@ -27,7 +29,7 @@ use crate::command::transcript::TranscriptWriter;
 use crate::excerpt::TextExcerpt;
 use crate::secrets::SecretValues;
 use crate::stream::EntryCleaner;
-use crate::{Assignment, Report, Workplace};
+use crate::{AskPersonFn, Assignment, PersonDecision, Report, Stop, Workplace};
 
 /// How often to check whether a run must end, and to report progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -91,6 +93,7 @@ impl AgentConversation<'_> {
             let mut moderator = ConversationLoop {
                 conversation: self,
                 dialogue,
+                questions: PermissionQueue::default(),
                 transcript,
                 cleaner: EntryCleaner::new(self.secrets, &self.assignment.sandboxes),
                 sender: EntrySender::new(self.workplace.on_progress),
@@ -104,9 +107,20 @@ impl AgentConversation<'_> {
                 is_stopping: false,
                 stopper,
             };
-            let ending = moderator.run(&receiver, input, |writer, lines| {
-                threads.spawn(move || write_lines(writer, &lines));
-            });
+            let (decision_sender, decisions) = channel();
+            let spawner = ThreadSpawner {
+                spawn_writer: &|writer, lines| {
+                    threads.spawn(move || write_lines(writer, &lines));
+                },
+                spawn_question: &|ask_person, call, stop| {
+                    let decision_sender = decision_sender.clone();
+                    threads.spawn(move || {
+                        let _ = decision_sender.send(ask_person(call, &stop));
+                    });
+                },
+            };
+            let ending = moderator.run((&receiver, &decisions), input, &spawner);
+            moderator.questions.withdraw_all();
             // Threads that still read must not wait for this one.
             drop(receiver);
             match ending {
@@ -142,6 +156,12 @@ impl AgentConversation<'_> {
     }
 }
 
+/// Starts the threads that the loop needs later.
+struct ThreadSpawner<'s, 'a> {
+    spawn_writer: &'s dyn Fn(File, Receiver<String>),
+    spawn_question: &'s dyn Fn(&'a AskPersonFn<'a>, ProposedToolCall, Stop),
+}
+
 /// Writes lines until the conversation ends or the program is gone. Then the program's input ends.
 fn write_lines(mut writer: File, lines: &Receiver<String>) {
     for line in lines {
@@ -154,10 +174,18 @@ fn write_lines(mut writer: File, lines: &Receiver<String>) {
     }
 }
 
+/// What to do with a permission request, and why.
+enum PermissionStep {
+    Answer(PermissionAnswer, String),
+    AskPerson(String),
+}
+
 /// The loop that alone changes the conversation.
 struct ConversationLoop<'a> {
     conversation: &'a AgentConversation<'a>,
     dialogue: AcpDialogue,
+    /// Tool calls that wait for a person.
+    questions: PermissionQueue,
     transcript: &'a mut TranscriptWriter,
     cleaner: EntryCleaner<'a>,
     sender: EntrySender<'a>,
@@ -176,12 +204,12 @@ struct ConversationLoop<'a> {
 }
 
 impl<'a> ConversationLoop<'a> {
-    /// Returns how the program ended. `spawn_writer` gets the program's input once it runs.
+    /// Returns how the program ended.
     fn run(
         &mut self,
-        receiver: &Receiver<AgentEvent>,
+        (receiver, decisions): (&Receiver<AgentEvent>, &Receiver<PersonDecision>),
         input: ProgramInput,
-        spawn_writer: impl Fn(File, Receiver<String>),
+        spawner: &ThreadSpawner<'_, 'a>,
     ) -> Option<Result<RunEnding, SandboxError>> {
         let (mut input, mut ended) = (Some(input), None);
         loop {
@@ -193,7 +221,7 @@ impl<'a> ConversationLoop<'a> {
                     self.sender.report_start(isolation);
                     if let Some(Ok(writer)) = input.take().map(ProgramInput::into_writer) {
                         let (outgoing, lines) = channel();
-                        spawn_writer(writer, lines);
+                        (spawner.spawn_writer)(writer, lines);
                         self.outgoing = Some(outgoing);
                     }
                     let first = self.dialogue.start();
@@ -208,6 +236,10 @@ impl<'a> ConversationLoop<'a> {
                 Err(RecvTimeoutError::Disconnected) => return ended,
                 Err(RecvTimeoutError::Timeout) => self.transcript.flush(),
             }
+            if let Ok(decision) = decisions.try_recv() {
+                self.receive_decision(decision);
+            }
+            self.ask_next_question(spawner);
             self.sender.send_due();
             self.end_if_due();
         }
@@ -260,7 +292,7 @@ impl<'a> ConversationLoop<'a> {
                     }
                 }
                 DialogueStep::Record(entry) => self.record(entry),
-                DialogueStep::Decide(pending) => self.decide_permission(&pending),
+                DialogueStep::Decide(pending) => self.decide_permission(pending),
             }
         }
         if self.dialogue.ending().is_some() {
@@ -275,8 +307,25 @@ impl<'a> ConversationLoop<'a> {
         self.sender.send(vec![self.cleaner.clean_entry(entry)]);
     }
 
-    fn decide_permission(&mut self, pending: &PendingPermission) {
-        let (answer, reason) = self.rule_on(pending);
+    fn decide_permission(&mut self, pending: PendingPermission) {
+        let (answer, reason) = match self.rule_on(&pending) {
+            PermissionStep::Answer(answer, reason) => (answer, reason),
+            PermissionStep::AskPerson(reason) => match self.questions.push(pending, reason) {
+                Ok(()) => return,
+                Err((rejected, reason)) => {
+                    return self.answer_permission(&rejected, PermissionAnswer::Reject, reason);
+                }
+            },
+        };
+        self.answer_permission(&pending, answer, reason);
+    }
+
+    fn answer_permission(
+        &mut self,
+        pending: &PendingPermission,
+        answer: PermissionAnswer,
+        reason: String,
+    ) {
         let status = match answer {
             PermissionAnswer::Allow => PermissionStatus::Allowed,
             PermissionAnswer::Reject => PermissionStatus::Rejected,
@@ -288,9 +337,10 @@ impl<'a> ConversationLoop<'a> {
         self.perform(vec![step]);
     }
 
-    fn rule_on(&self, pending: &PendingPermission) -> (PermissionAnswer, String) {
+    fn rule_on(&self, pending: &PendingPermission) -> PermissionStep {
         if self.dialogue.is_cancelled() {
-            return (PermissionAnswer::Cancel, "the turn is cancelled".to_owned());
+            let reason = "the turn is cancelled".to_owned();
+            return PermissionStep::Answer(PermissionAnswer::Cancel, reason);
         }
         let context = PermissionContext {
             is_confined: self.is_confined,
@@ -298,20 +348,50 @@ impl<'a> ConversationLoop<'a> {
         };
         let ruling = self.conversation.tools.rule_on(&pending.request, context);
         let reason = ruling.reason.to_string();
+        let reject = |reason| PermissionStep::Answer(PermissionAnswer::Reject, reason);
         match ruling.verdict {
-            PermissionVerdict::Allow if pending.can_allow_once() => {
-                (PermissionAnswer::Allow, reason)
+            PermissionVerdict::Reject => reject(reason),
+            PermissionVerdict::Allow | PermissionVerdict::Ask if !pending.can_allow_once() => {
+                reject("the agent does not offer to allow only this call".to_owned())
             }
-            PermissionVerdict::Allow => (
-                PermissionAnswer::Reject,
-                "the agent does not offer to allow only this call".to_owned(),
-            ),
-            PermissionVerdict::Reject => (PermissionAnswer::Reject, reason),
-            PermissionVerdict::Ask => (
-                PermissionAnswer::Reject,
-                format!("{reason}, and nobody can be asked during a run yet"),
-            ),
+            PermissionVerdict::Allow => PermissionStep::Answer(PermissionAnswer::Allow, reason),
+            PermissionVerdict::Ask if self.conversation.workplace.ask_person.is_none() => {
+                reject(format!("{reason}, and nobody can be asked"))
+            }
+            PermissionVerdict::Ask => PermissionStep::AskPerson(reason),
         }
+    }
+
+    /// Asks a person about the next tool call that waits, one at a time.
+    fn ask_next_question(&mut self, spawner: &ThreadSpawner<'_, 'a>) {
+        let Some(ask_person) = self.conversation.workplace.ask_person else {
+            return;
+        };
+        let Some((entry, call, stop)) = self.questions.open_next(&self.cleaner) else {
+            return;
+        };
+        self.record(TranscriptContent::Permission(entry));
+        // The person must see what led to the question.
+        self.sender.send_all();
+        (spawner.spawn_question)(ask_person, call, stop);
+    }
+
+    fn receive_decision(&mut self, decision: PersonDecision) {
+        let Some(pending) = self.questions.close_open() else {
+            return;
+        };
+        let (answer, reason) = match decision {
+            PersonDecision::Allowed { by } => (PermissionAnswer::Allow, format!("{by} allowed it")),
+            PersonDecision::Rejected { by } => {
+                (PermissionAnswer::Reject, format!("{by} rejected it"))
+            }
+            PersonDecision::Withdrawn => (PermissionAnswer::Cancel, "the run is ending".to_owned()),
+            PersonDecision::Unavailable(why) => (
+                PermissionAnswer::Reject,
+                format!("nobody could be asked: {why}"),
+            ),
+        };
+        self.answer_permission(&pending, answer, reason);
     }
 
     /// Ends the conversation, and later the program, if it is time.
@@ -342,7 +422,18 @@ impl<'a> ConversationLoop<'a> {
         if workplace.stop.is_requested() {
             return Some(TerminationReason::StopRequested);
         }
-        if let Some(limit) = time_limit.filter(|limit| self.started_at.elapsed() >= *limit) {
+        if let Some((call, waited)) = self.questions.describe_open() {
+            // While a person thinks, the agent's clocks stand still.
+            return (waited >= timeouts.person).then_some(
+                TerminationReason::PermissionUnanswered {
+                    call,
+                    limit: timeouts.person,
+                },
+            );
+        }
+        let elapsed = self.started_at.elapsed();
+        let worked = elapsed.saturating_sub(self.questions.total_wait());
+        if let Some(limit) = time_limit.filter(|limit| worked >= *limit) {
             return Some(TerminationReason::TimedOut(limit));
         }
         let quiet = self.last_activity.elapsed();
@@ -368,5 +459,9 @@ impl<'a> ConversationLoop<'a> {
         };
         self.stop_at = Some(Instant::now() + grace);
         self.perform(cancelled.into_iter().collect());
+        for pending in self.questions.withdraw_all() {
+            let reason = "the run is ending".to_owned();
+            self.answer_permission(&pending, PermissionAnswer::Cancel, reason);
+        }
     }
 }

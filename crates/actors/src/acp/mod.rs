@@ -9,6 +9,7 @@ mod agent_process;
 mod dialogue;
 mod message;
 mod permission_options;
+mod permission_queue;
 mod session_setup;
 mod tool_call_tracker;
 mod update_reader;
@@ -53,6 +54,8 @@ pub struct AcpTimeouts {
     pub handshake: Duration,
     /// For any sign of life during a prompt, while no tool runs.
     pub silence: Duration,
+    /// For a person to decide a tool call.
+    pub person: Duration,
     /// For the end of a turn that was cancelled.
     pub cancel: Duration,
     /// For the program to exit after the last answer.
@@ -64,6 +67,7 @@ impl Default for AcpTimeouts {
         Self {
             handshake: Duration::from_secs(120),
             silence: Duration::from_secs(15 * 60),
+            person: Duration::from_secs(10 * 60),
             cancel: Duration::from_secs(2),
             exit: Duration::from_secs(2),
         }

@@ -32,6 +32,11 @@ pub(crate) enum TerminationReason {
     Silent(Duration),
     /// It does not follow the protocol.
     ProtocolViolated(String),
+    /// Nobody answered its question about this tool call within the limit.
+    PermissionUnanswered {
+        call: String,
+        limit: Duration,
+    },
 }
 
 pub(crate) struct FinishedRun {
@@ -133,6 +138,16 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
             let text = format!("{program} said nothing for {limit}");
             let quote = finished_run.errors.last_lines(MAX_QUOTE_BYTES);
             return failed(FailureCategory::Timeout, append_quote(text, &quote));
+        }
+        Some(TerminationReason::PermissionUnanswered { call, limit }) => {
+            let limit = format_duration(*limit);
+            return ReportOutcome::NeedsAnswer {
+                question: format!(
+                    "{program} wanted to {call}, and nobody allowed or rejected it within {limit}. \
+                     How should it go on?"
+                ),
+                timeout: None,
+            };
         }
         Some(TerminationReason::ProtocolViolated(how)) => {
             return failed(FailureCategory::Actor, format!("{program} {how}"));

@@ -27,20 +27,21 @@ use crate::streams::describe_entry;
 const TEST_TIMEOUTS: AcpTimeouts = AcpTimeouts {
     handshake: Duration::from_secs(20),
     silence: Duration::from_secs(20),
+    person: Duration::from_secs(60),
     cancel: Duration::from_millis(200),
     exit: Duration::from_secs(10),
 };
 
-struct AcpRun {
-    test_env: ActorTestEnv,
-    agent: AcpCommand,
-    timeouts: AcpTimeouts,
-    assignment: Assignment,
+pub struct AcpRun {
+    pub test_env: ActorTestEnv,
+    pub agent: AcpCommand,
+    pub timeouts: AcpTimeouts,
+    pub assignment: Assignment,
 }
 
 impl AcpRun {
     /// A run of an agent that follows this script.
-    fn new(steps: &[Value]) -> Self {
+    pub fn new(steps: &[Value]) -> Self {
         let lines: String = steps.iter().map(|step| format!("{step}\n")).collect();
         Self::with_script(&lines)
     }
@@ -63,7 +64,7 @@ impl AcpRun {
         }
     }
 
-    fn run(&self) -> Report {
+    pub fn run(&self) -> Report {
         let definition = ActorDefinition {
             name: "agent".parse().unwrap(),
             description: None,
@@ -88,7 +89,7 @@ impl AcpRun {
     }
 
     /// What became of the permission requests, and why.
-    fn permissions(&self) -> Vec<(PermissionStatus, String)> {
+    pub fn permissions(&self) -> Vec<(PermissionStatus, String)> {
         let entries = self.entries().into_iter();
         let permissions = entries.filter_map(|entry| match entry {
             TranscriptContent::Permission(permission) => {
@@ -117,14 +118,14 @@ impl AcpRun {
             .collect()
     }
 
-    fn received_methods(&self) -> Vec<String> {
+    pub fn received_methods(&self) -> Vec<String> {
         let received = self.received().into_iter();
         let methods = received.filter_map(|message| message["method"].as_str().map(str::to_owned));
         methods.collect()
     }
 
     /// The answer that the agent received to its request.
-    fn answer_to(&self, id: &Value) -> Value {
+    pub fn answer_to(&self, id: &Value) -> Value {
         let mut received = self.received().into_iter();
         received
             .find(|message| message.get("method").is_none() && message["id"] == *id)
@@ -143,21 +144,21 @@ fn handshake() -> Vec<Value> {
     ]
 }
 
-fn steps_after_handshake(steps: Vec<Value>) -> Vec<Value> {
+pub fn steps_after_handshake(steps: Vec<Value>) -> Vec<Value> {
     let mut all = handshake();
     all.extend(steps);
     all
 }
 
-fn message_chunk(text: &str) -> Value {
+pub fn message_chunk(text: &str) -> Value {
     json!({"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}})
 }
 
-fn end_turn() -> Value {
+pub fn end_turn() -> Value {
     json!({"reply": {"stopReason": "end_turn"}})
 }
 
-fn permission_request(id: u64, command: &str) -> Value {
+pub fn permission_request(id: u64, command: &str) -> Value {
     json!({"send": {"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
         "sessionId": "s-1",
         "toolCall": {"toolCallId": format!("call-{id}"), "kind": "execute", "title": "Run it", "rawInput": {"command": command}},
@@ -170,7 +171,7 @@ fn permission_request(id: u64, command: &str) -> Value {
 }
 
 /// A turn in which the agent asks for this command.
-fn ask_once(command: &str) -> Vec<Value> {
+pub fn ask_once(command: &str) -> Vec<Value> {
     steps_after_handshake(vec![
         permission_request(7, command),
         json!({"expect_answer": 7}),

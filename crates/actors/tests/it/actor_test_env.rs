@@ -10,8 +10,8 @@ use std::time::Duration;
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
 use planwright_actors::{
-    Actor, AssignedSandbox, Assignment, HostEnv, Report, ReportOutcome, RunProgress, Stop,
-    Workplace, make_actor,
+    Actor, AskPersonFn, AssignedSandbox, Assignment, HostEnv, Report, ReportOutcome, RunProgress,
+    Stop, Workplace, make_actor,
 };
 use sandbox::Supervisor;
 use tempfile::TempDir;
@@ -32,6 +32,8 @@ pub struct ActorTestEnv {
     pub strategy_wanted: bool,
     pub profile: plan::Profile,
     pub stop: Stop,
+    /// Answers questions about tool calls.
+    pub person: Option<Box<AskPersonFn<'static>>>,
     /// Progress that was reported.
     pub reported: Mutex<Vec<RunProgress>>,
 }
@@ -57,6 +59,7 @@ impl ActorTestEnv {
             strategy_wanted: false,
             profile: plan::Profile::Review,
             stop: Stop::default(),
+            person: None,
             reported: Mutex::default(),
             planwright_home,
             _directory: directory,
@@ -117,6 +120,7 @@ impl ActorTestEnv {
             strategy_wanted: self.strategy_wanted,
             profile: self.profile,
             stop: self.stop.clone(),
+            ask_person: self.person.as_deref(),
             on_progress: &progress,
         };
         make(&host_env, &supervisor).work(&assignment, &workplace)

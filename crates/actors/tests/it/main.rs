@@ -13,6 +13,7 @@ mod definitions;
 mod host_environment;
 mod hostile;
 mod people;
+mod permission_questions;
 mod prompts;
 mod sample_assignments;
 // Included as a file: its crate depends on databases.

@@ -19,6 +19,7 @@ fn run_human(assignment: &Assignment) -> planwright_actors::Report {
         strategy_wanted: false,
         profile: plan::Profile::Review,
         stop: Stop::default(),
+        ask_person: None,
         on_progress: &|_| {},
     };
     human.work(assignment, &workplace)

@@ -12,7 +12,7 @@ use plan::event::RemovedChangeResolution;
 use plan::invariant::RuleName;
 use plan::judgement::FailedRule;
 use plan::ledger::BudgetUnit;
-use plan::{Caller, Epoch, LandingOptions, Phase, Plan, PlanId, QualifiedName, Verb};
+use plan::{Caller, Digest, Epoch, LandingOptions, Phase, Plan, PlanId, QualifiedName, Verb};
 use serde::Serialize;
 use store::PlanRow;
 
@@ -51,6 +51,14 @@ pub enum NextStep {
     Reclaim,
     /// Answer the open question.
     Answer,
+    /// Allow the one tool call that the agent waits for.
+    AllowToolCall {
+        request: Digest,
+    },
+    /// Reject it.
+    RejectToolCall {
+        request: Digest,
+    },
     /// Decide about a change that landed and was then removed from its target.
     ResolveRemovedChange {
         resolution: RemovedChangeResolution,
@@ -134,6 +142,8 @@ impl NextStep {
             | Self::HolderCommand { .. }
             | Self::Reclaim
             | Self::Answer
+            | Self::AllowToolCall { .. }
+            | Self::RejectToolCall { .. }
             | Self::ResolveRemovedChange { .. }
             | Self::ApproveRule { .. }
             | Self::RejectRule { .. }

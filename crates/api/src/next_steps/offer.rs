@@ -206,6 +206,13 @@ impl<'a> StepOffer<'a> {
 
     fn steps_while_held(&self) -> Vec<NextStep> {
         let mut steps = Vec::new();
+        let question = self.row.plan.stage().open_permission();
+        // Nobody waits for the answer if the holder's process ended.
+        if let Some(question) = question.filter(|_| !self.is_interrupted) {
+            let request = question.digest;
+            steps.push(NextStep::AllowToolCall { request });
+            steps.push(NextStep::RejectToolCall { request });
+        }
         if !self.is_workable {
             let epoch = self.row.plan.epoch();
             let verbs = available_verbs(&self.row.plan).into_iter();
@@ -419,6 +426,8 @@ impl<'a> StepOffer<'a> {
             | NextStep::HolderCommand { .. }
             | NextStep::Reclaim
             | NextStep::Answer
+            | NextStep::AllowToolCall { .. }
+            | NextStep::RejectToolCall { .. }
             | NextStep::ResolveRemovedChange { .. }
             | NextStep::ApproveRule { .. }
             | NextStep::RejectRule { .. }

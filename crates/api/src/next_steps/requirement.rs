@@ -2,9 +2,9 @@
 
 use plan::authority::check_authority;
 use plan::command::{
-    AnswerQuestion, ApplyPlan, ApproveResult, CancelPlan, ClaimPhase, ExecutePlan, LinkedPlan,
-    ReclaimGrounds, ReclaimLease, RecordRuling, ResumeProject, RetryPhase, RevertPlan, ReviseWork,
-    UndoLanding, WaiveRule,
+    AnswerPermission, AnswerQuestion, ApplyPlan, ApproveResult, CancelPlan, ClaimPhase,
+    ExecutePlan, LinkedPlan, ReclaimGrounds, ReclaimLease, RecordRuling, ResumeProject, RetryPhase,
+    RevertPlan, ReviseWork, UndoLanding, WaiveRule,
 };
 use plan::decide::available_verbs;
 use plan::judgement::{GateJudgement, PlanTargets, RuleOutcome};
@@ -73,6 +73,8 @@ fn find_requirement(step: &NextStep, plan: Option<&Plan>) -> StepRequirement {
             text: String::new(),
         }
         .into(),
+        NextStep::AllowToolCall { request } => answer_permission(*request, true),
+        NextStep::RejectToolCall { request } => answer_permission(*request, false),
         NextStep::ApproveRule { rule } | NextStep::RejectRule { rule } => RecordRuling {
             rule: rule.clone(),
             subject: Digest::default(),
@@ -157,6 +159,10 @@ fn land(plan: Option<&Plan>) -> Command {
         }
         .into(),
     }
+}
+
+fn answer_permission(digest: Digest, allowed: bool) -> Command {
+    AnswerPermission { digest, allowed }.into()
 }
 
 fn reclaim() -> Command {

@@ -3,10 +3,10 @@
 //! Each function commits one command. Working on the plan afterwards, or landing it, is the task of a driver.
 
 use lifecycle::{Call, Lifecycle, LifecycleError, OperationOutcome, UndoPlan};
-use plan::PlanId;
 use plan::changeset::{InvalidTreePath, TreePath};
 use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
+use plan::{Digest, PlanId};
 use serde::Deserialize;
 
 use crate::landing::LandingRequest;
@@ -73,6 +73,53 @@ pub fn answer_question(
     call: &Call,
 ) -> Result<OperationOutcome, LifecycleError> {
     lifecycle.answer_question(plan_id, &request.text, call)
+}
+
+/// A person's answer to an agent that waits to make a tool call.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionDecision {
+    /// `request` of the permission that was shown, or at least its first 12 digits.
+    pub request: String,
+    pub allow: bool,
+}
+
+/// The fewest digits that name a permission request.
+pub const MIN_REQUEST_DIGITS: usize = 12;
+
+/// Why a permission request cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum PermissionDecisionError {
+    #[error("`{0}` does not name a request: it needs at least {MIN_REQUEST_DIGITS} digits of one")]
+    BadRequest(String),
+    #[error(transparent)]
+    Engine(#[from] LifecycleError),
+}
+
+/// Allows or rejects the tool call that an agent waits for.
+pub fn answer_permission(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    decision: &PermissionDecision,
+    call: &Call,
+) -> Result<OperationOutcome, PermissionDecisionError> {
+    let named = decision.request.to_ascii_lowercase();
+    let is_digest_start = named.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if named.len() < MIN_REQUEST_DIGITS || named.len() > 64 || !is_digest_start {
+        return Err(PermissionDecisionError::BadRequest(
+            decision.request.clone(),
+        ));
+    }
+    let row = lifecycle.get_plan(plan_id)?;
+    let holder = row.plan.stage().holder();
+    let question = holder.and_then(|holder| holder.permission.as_deref());
+    // A request that is not the last one is refused by the engine, with its reason.
+    let digest = question
+        .map(|question| question.digest)
+        .filter(|digest| digest.to_string().starts_with(&named))
+        .unwrap_or(Digest::ZERO);
+    let permissions = lifecycle.permissions();
+    Ok(permissions.answer_permission(plan_id, digest, decision.allow, call)?)
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

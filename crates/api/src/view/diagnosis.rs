@@ -10,7 +10,7 @@ use plan::stage::{ConstraintKind, FailureCategory, ManualLandingReason};
 use plan::{Phase, PlanId, Profile, QualifiedName, Timestamp, Verb};
 use serde::Serialize;
 
-use super::QuestionView;
+use super::{PermissionView, QuestionView};
 use crate::next_steps::NextStep;
 
 /// Why a plan does not move, and what can be done about it.
@@ -52,6 +52,8 @@ pub enum DiagnosisReason {
     },
     /// It waits for a person's answer.
     QuestionOpen(QuestionView),
+    /// Its agent waits for a person to allow or reject a tool call.
+    PermissionOpen(PermissionView),
     Failed {
         category: FailureCategory,
         message: String,

@@ -22,8 +22,8 @@ pub use diagnosis::{
     RuleFindingView,
 };
 pub use plan::{
-    ActorsView, ChangesetView, EntryView, LeaseView, OriginView, PlanErrorView, PlanView,
-    QuestionView, ResourceUseView, TimestampsView, UsageView, VerdictView, WaiverView,
+    ActorsView, ChangesetView, EntryView, LeaseView, OriginView, PermissionView, PlanErrorView,
+    PlanView, QuestionView, ResourceUseView, TimestampsView, UsageView, VerdictView, WaiverView,
 };
 pub use profile::{ProfileListView, ProfileView};
 pub use project::{DeletedProjectView, ProjectListView, ProjectView, ResourceView};

@@ -10,7 +10,8 @@ use plan::ledger::{BudgetAccount, BudgetLedger};
 use plan::plan::{PlanLimits, PlanOrigin, RuleWaiver};
 use plan::project::ResourceKind;
 use plan::stage::{ApplyState, ConstraintKind, FailureCategory, IgnoredPaths, RefMove};
-use plan::{PlanActors, PlanId, PlanStage, Timestamp, Verb};
+use plan::transcript::ToolKind;
+use plan::{Digest, Plan, PlanActors, PlanId, PlanStage, Timestamp, Verb};
 use serde::Serialize;
 use store::PlanRow;
 
@@ -59,6 +60,9 @@ pub struct PlanView {
     pub verdict: Option<VerdictView>,
     /// The open question of the agent.
     pub question: Option<QuestionView>,
+    /// The tool call that the agent waits for, while it works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission: Option<PermissionView>,
     /// The earliest time of the next automatic retry.
     pub retry_at: Option<Timestamp>,
     /// The agent's report on the result.
@@ -130,6 +134,39 @@ pub struct VerdictView {
     pub gate: Gate,
     pub failed: Vec<FailedRule>,
     pub at: Timestamp,
+}
+
+/// A tool call that an agent waits for a person to allow or reject.
+#[derive(Debug, Clone, Serialize)]
+pub struct PermissionView {
+    /// Names the request. The answer repeats it.
+    pub request: Digest,
+    pub tool: String,
+    pub tool_kind: ToolKind,
+    /// The call in one line.
+    pub summary: String,
+    /// What the tool gets, as the agent wrote it.
+    pub input: Option<String>,
+    /// Why a person is asked.
+    pub reason: String,
+    pub asked_at: Timestamp,
+}
+
+impl PermissionView {
+    /// The open request of a plan.
+    pub fn of_plan(plan: &Plan) -> Option<Self> {
+        let question = plan.stage().open_permission()?;
+        let call = &question.call;
+        Some(Self {
+            request: question.digest,
+            tool: call.tool.clone(),
+            tool_kind: call.tool_kind,
+            summary: call.summary.to_string(),
+            input: call.input.as_ref().map(ToString::to_string),
+            reason: call.reason.clone(),
+            asked_at: question.asked_at,
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -328,6 +365,7 @@ impl PlanView {
                 asked_at: question.asked_at,
                 deadline: question.deadline,
             }),
+            permission: PermissionView::of_plan(plan),
             retry_at: plan
                 .stage()
                 .queue_entry()
@@ -350,7 +388,7 @@ impl PlanView {
     }
 }
 
-fn view_resources(plan: &plan::Plan) -> Vec<ResourceUseView> {
+fn view_resources(plan: &Plan) -> Vec<ResourceUseView> {
     let resources = plan.resources().iter();
     resources
         .map(|resource| ResourceUseView {
@@ -364,7 +402,7 @@ fn view_resources(plan: &plan::Plan) -> Vec<ResourceUseView> {
 }
 
 /// The ignored files that were found when the result was captured.
-fn ignored_by_resource(plan: &plan::Plan) -> BTreeMap<String, IgnoredPaths> {
+fn ignored_by_resource(plan: &Plan) -> BTreeMap<String, IgnoredPaths> {
     let trees = plan.result().into_iter().flat_map(|result| &result.trees);
     let trees = trees.filter(|tree| !tree.ignored.is_empty());
     trees
@@ -399,10 +437,7 @@ impl ChangesetView {
     }
 }
 
-fn view_timestamps(
-    plan: &plan::Plan,
-    completions: &BTreeMap<Verb, CompletedCommand>,
-) -> TimestampsView {
+fn view_timestamps(plan: &Plan, completions: &BTreeMap<Verb, CompletedCommand>) -> TimestampsView {
     let last_done = |verb: Verb| completions.get(&verb).map(|done| done.at);
     TimestampsView {
         created_at: plan.created_at(),
@@ -419,7 +454,7 @@ fn view_timestamps(
     }
 }
 
-fn view_error(plan: &plan::Plan) -> Option<PlanErrorView> {
+fn view_error(plan: &Plan) -> Option<PlanErrorView> {
     if let Some(failure) = plan.stage().failure() {
         return Some(PlanErrorView::Failure {
             category: failure.category,

@@ -37,6 +37,7 @@ fn every_stage_has_its_reasons() {
         (StageSample::ExecuteQueued, "waiting_for_worker"),
         (StageSample::ExecuteProcessing, "held(lease_valid)"),
         (StageSample::ExecuteInterrupted, "held(lease_expired)"),
+        (StageSample::ExecuteAwaitingPermission, "permission_open"),
         (StageSample::ExecuteAwaitingInput, "question_open"),
         (
             StageSample::ExecuteComplete,

@@ -2,8 +2,9 @@
 //! kind of caller.
 
 use plan::command::{
-    AnswerQuestion, ApplyPlan, CancelPlan, ExecutePlan, LinkedPlan, PauseProject, ReclaimGrounds,
-    ReclaimLease, RecordRuling, ResumeProject, RetryPhase, ReviseWork, UndoLanding, WaiveRule,
+    AnswerPermission, AnswerQuestion, ApplyPlan, CancelPlan, ExecutePlan, LinkedPlan, PauseProject,
+    ReclaimGrounds, ReclaimLease, RecordRuling, ResumeProject, RetryPhase, ReviseWork, UndoLanding,
+    WaiveRule,
 };
 use plan::decide::available_verbs;
 use plan::event::RemovedChangeResolution;
@@ -247,6 +248,8 @@ fn take_step(step: &NextStep, plan_id: PlanId, viewer: &TestClient) -> Result<()
         }
         NextStep::Reclaim => reclaim(),
         NextStep::Answer => submit(answer("yes")),
+        NextStep::AllowToolCall { .. } => submit(answer_permission(&plan, true)),
+        NextStep::RejectToolCall { .. } => submit(answer_permission(&plan, false)),
         NextStep::ResolveRemovedChange { resolution } => submit(answer(match resolution {
             RemovedChangeResolution::Landed => "landed",
             RemovedChangeResolution::Again => "again",
@@ -320,6 +323,11 @@ fn land(plan: &Plan, viewer: &TestClient) -> Result<(), CommitError> {
         }
     }
     submit(viewer.start_command(plan_id, Phase::Apply, LONG_LEASE))
+}
+
+fn answer_permission(plan: &Plan, allowed: bool) -> Command {
+    let digest = plan.stage().open_permission().unwrap().digest;
+    AnswerPermission { digest, allowed }.into()
 }
 
 fn answer(text: &str) -> Command {

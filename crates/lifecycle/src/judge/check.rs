@@ -481,6 +481,7 @@ impl CheckEnvironment<'_> {
             strategy_wanted: false,
             profile: self.plan.profile(),
             stop: stop.clone(),
+            ask_person: None,
             on_progress: progress,
         };
         (self.make_actor)(definition).work(assignment, &workplace)

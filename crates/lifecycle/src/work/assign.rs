@@ -228,6 +228,8 @@ impl HistoryNotes {
             | Event::RetryScheduled { .. }
             | Event::Retried { fresh: false, .. }
             | Event::QuestionExpired
+            | Event::PermissionAsked { .. }
+            | Event::PermissionAnswered { .. }
             | Event::Released { .. }
             | Event::Reclaimed { .. }
             | Event::Waived { .. }

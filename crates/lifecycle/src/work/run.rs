@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use actors::{Actor, Report, ReportOutcome, RunProgress, Stop, Workplace};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::ledger::{BudgetAmount, BudgetGrant};
+use plan::permission_question::ProposedToolCall;
 use plan::stage::{FailureCategory, ResultContent};
 use plan::{ErasableText, Phase, Plan, Refusal, Span};
 use sandbox::{RunRecord, SandboxKey};
@@ -198,6 +199,16 @@ impl PlanDriver<'_> {
             };
             (self.on_progress)(plan, &progress);
         };
+        let ask_person = |tool_call: ProposedToolCall, stop: &Stop| {
+            // The run's time limit does not count the time in which a person thinks.
+            let _paused = meter.pause_clock();
+            self.lifecycle.permissions().ask_person(
+                (plan.id(), claim.epoch()),
+                &tool_call,
+                stop,
+                &claim.call(),
+            )
+        };
         let workplace = Workplace {
             run_dir: run_dir.clone(),
             readable_paths: readable,
@@ -206,6 +217,7 @@ impl PlanDriver<'_> {
             strategy_wanted: plan.strategy_wanted(),
             profile: plan.profile(),
             stop: stop.clone(),
+            ask_person: Some(&ask_person),
             on_progress: &on_progress,
         };
         let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));

@@ -6,6 +6,14 @@ use crate::{Plan, PlanStage, Verb};
 /// Returns the verbs that the plan's stage allows, most useful first. Includes verbs that only the
 /// holder can use, while there is a holder.
 pub fn available_verbs(plan: &Plan) -> Vec<Verb> {
+    let mut verbs = verbs_for_stage(plan);
+    if plan.stage().open_permission().is_some() {
+        verbs.insert(0, Verb::AnswerPermission);
+    }
+    verbs
+}
+
+fn verbs_for_stage(plan: &Plan) -> Vec<Verb> {
     let prepared = plan.is_prepared();
     match plan.stage() {
         PlanStage::Strategize(work) => match work {

@@ -18,6 +18,7 @@ pub(crate) mod halt;
 pub(crate) mod land;
 pub(crate) mod ledger;
 mod next_step;
+pub(crate) mod permission;
 pub(crate) mod pick;
 pub(crate) mod project;
 pub(crate) mod rework;

@@ -9,12 +9,13 @@ use crate::spot::{Spot, StepCaller};
 use crate::world::{LandingSetup, PlanWorld, ada, worker};
 
 /// What only people may do.
-const PEOPLE_ONLY: [Verb; 9] = [
+const PEOPLE_ONLY: [Verb; 10] = [
     Verb::AddRule,
     Verb::RemoveRule,
     Verb::Pick,
     Verb::Approve,
     Verb::Answer,
+    Verb::AnswerPermission,
     Verb::Retry,
     Verb::Waive,
     Verb::RuleOn,

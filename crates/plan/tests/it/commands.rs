@@ -4,20 +4,23 @@ use planwright_plan as plan;
 
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
 use plan::command::{
-    AnswerQuestion, ApplyPlan, ApproveResult, AskPerson, CancelPlan, ClaimPhase, CompleteApply,
-    CompleteExecute, CompleteStrategize, ConstrainApply, ExecutePlan, ExpireQuestion, FailRun,
-    KeepEvidence, OpenChangeset, PickResult, PrepareApply, ReclaimLease, RecordBases, RecordChange,
-    RecordRuling, ReleaseLease, RenewLease, ReserveBudget, RetryPhase, RevertPlan, ReviseWork,
-    SealChangeset, SettleUsage, UndoLanding, WaiveRule, WithdrawApply,
+    AnswerPermission, AnswerQuestion, ApplyPlan, ApproveResult, AskPermission, AskPerson,
+    CancelPlan, ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply,
+    ExecutePlan, ExpireQuestion, FailRun, KeepEvidence, OpenChangeset, PickResult, PrepareApply,
+    ReclaimLease, RecordBases, RecordChange, RecordRuling, ReleaseLease, RenewLease, ReserveBudget,
+    RetryPhase, RevertPlan, ReviseWork, SealChangeset, SettleUsage, UndoLanding, WaiveRule,
+    WithdrawApply,
 };
 use plan::command::{ChangesetSelector, LinkedPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::judgement::{PlanTargets, RuleOutcome};
 use plan::ledger::{BudgetAmount, GlobalBudget, MeteringLevel};
+use plan::permission_question::ProposedToolCall;
 use plan::plan::PlanLimits;
 use plan::stage::{
     ConstraintKind, FailureCategory, IgnoredPaths, RefMove, ResultContent, ResultTree,
 };
+use plan::transcript::ToolKind;
 use plan::{ChangesetId, Command, Digest, Money, Phase, PlanId, ResourceCommit, Verb};
 
 use crate::world::{ANSWER_TIMEOUT, CommandInput, PlanWorld};
@@ -218,6 +221,24 @@ impl PlanWorld {
                 text: pick_variant(input, ["landed", "again", "drop", "spaces", " "]).into(),
             }),
             Verb::ExpireQuestion => Command::from(ExpireQuestion),
+            Verb::AskPermission => Command::from(AskPermission {
+                epoch,
+                call: ProposedToolCall {
+                    summary: pick_variant(input, ["run cargo test", "run rm -r build", " "]).into(),
+                    ..sample_tool_call()
+                },
+            }),
+            Verb::AnswerPermission => Command::from(AnswerPermission {
+                digest: pick_variant(
+                    input,
+                    [
+                        self.permission_digest(),
+                        self.permission_digest(),
+                        Digest::hash_bytes(b"another call"),
+                    ],
+                ),
+                allowed: pick_variant(input, [true, false, true]),
+            }),
             Verb::Retry => Command::from(RetryPhase {
                 fresh: pick_variant(input, [false, true]),
                 limits: pick_variant(
@@ -308,6 +329,13 @@ impl PlanWorld {
         })
     }
 
+    /// The digest of the last question about a tool call.
+    pub fn permission_digest(&self) -> Digest {
+        let holder = self.plan().stage().holder();
+        let question = holder.and_then(|holder| holder.permission.as_deref());
+        question.map_or(Digest::ZERO, |question| question.digest)
+    }
+
     /// A part of the plan's result.
     fn make_picked_result(&self) -> ResultContent {
         let result = self.plan().result().cloned();
@@ -366,6 +394,17 @@ impl PlanWorld {
 
 pub fn tree_path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
+}
+
+/// A tool call that an agent asks for.
+pub fn sample_tool_call() -> ProposedToolCall {
+    ProposedToolCall {
+        tool: "Bash".into(),
+        tool_kind: ToolKind::Execute,
+        summary: "run cargo test".into(),
+        input: Some(r#"{"command":"cargo test"}"#.into()),
+        reason: "`tools.ask` has `execute`".into(),
+    }
 }
 
 fn pick_variant<T, const N: usize>(input: CommandInput, choices: [T; N]) -> T {

@@ -81,6 +81,8 @@ fn completed_verb(event: &Event, held_epoch: Option<Epoch>) -> Option<(Verb, Opt
         Event::Asked { question } => (Verb::Ask, Some(question.epoch)),
         Event::Answered { .. } => (Verb::Answer, None),
         Event::QuestionExpired => (Verb::ExpireQuestion, None),
+        Event::PermissionAsked { epoch, .. } => (Verb::AskPermission, Some(*epoch)),
+        Event::PermissionAnswered { .. } => (Verb::AnswerPermission, None),
         Event::Revised { .. } => (Verb::Revise, None),
         Event::Reverted { .. } => (Verb::Revert, None),
         Event::Released { epoch } => (Verb::Release, Some(*epoch)),

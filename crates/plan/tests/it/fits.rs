@@ -98,6 +98,15 @@ fn candidate_events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
                 },
             },
             Event::QuestionExpired,
+            Event::PermissionAsked {
+                epoch,
+                digest: plan::Digest::ZERO,
+                call: crate::commands::sample_tool_call(),
+            },
+            Event::PermissionAnswered {
+                digest: plan::Digest::ZERO,
+                allowed: true,
+            },
             Event::Revised {
                 to: Phase::Execute,
                 epoch,

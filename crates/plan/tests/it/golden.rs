@@ -68,6 +68,8 @@ kinds!(
     Asked,
     Answered,
     QuestionExpired,
+    PermissionAsked,
+    PermissionAnswered,
     Revised,
     Reverted,
     Released,
@@ -142,6 +144,7 @@ fn this_format_has_golden_logs() {
         ("odd-values", log_with_odd_values()),
         ("judged", log_with_judgements()),
         ("picked", log_with_picks()),
+        ("permissions", log_with_permissions()),
     ];
     for (name, events) in logs {
         let log = folder.join(name).with_extension("jsonl");
@@ -287,6 +290,28 @@ fn log_with_picks() -> Vec<RecordedEvent> {
         .submit_as(&worker(), Verb::StartExecute)
         .submit_as(&worker(), Verb::CompleteExecute);
     land_result(&mut world);
+    world.log
+}
+
+/// A person allows one tool call and rejects another, and a question is open when its run ends.
+fn log_with_permissions() -> Vec<RecordedEvent> {
+    let mut world = PlanWorld::with_number(12, Profile::Review, LandingSetup::OnTargets);
+    world
+        .submit_as(&worker(), Verb::StartStrategize)
+        .submit_as(&worker(), Verb::AskPermission)
+        .submit_as_person(Verb::AnswerPermission)
+        .submit_as(&worker(), Verb::AskPermission);
+    let reject = world.command_variant(Verb::AnswerPermission, 1);
+    world.submit(&ada(), reject).unwrap();
+    world
+        .submit_as(&worker(), Verb::CompleteStrategize)
+        .submit_as_person(Verb::ExecutePlan)
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::AskPermission)
+        .submit_as(&worker(), Verb::Release);
+    world
+        .submit_as(&worker(), Verb::StartExecute)
+        .submit_as(&worker(), Verb::AskPermission);
     world.log
 }
 

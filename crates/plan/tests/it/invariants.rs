@@ -164,6 +164,8 @@ fn check_log(world: &PlanWorld) {
             | Event::Asked { .. }
             | Event::Answered { .. }
             | Event::QuestionExpired
+            | Event::PermissionAsked { .. }
+            | Event::PermissionAnswered { .. }
             | Event::Released { .. }
             | Event::Reclaimed { .. }
             | Event::Cancelled { .. } => {}

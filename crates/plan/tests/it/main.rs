@@ -20,6 +20,7 @@ mod invariants;
 mod ledger;
 mod model;
 mod parsing;
+mod permission_questions;
 mod picks;
 mod plan_creation;
 mod project;

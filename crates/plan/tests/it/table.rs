@@ -107,6 +107,11 @@ fn command_trials(world: &PlanWorld, verb: Verb, input: CommandInput) -> Vec<Com
             trial("other", 3),
         ],
         Verb::ExpireQuestion => vec![trial("too early", 0), later(trial("deadline passed", 0))],
+        Verb::AskPermission => vec![trial("", 0), after(trial("repeated", 0), verb)],
+        Verb::AnswerPermission => vec![
+            trial("none open", 0),
+            after(trial("allowed", 0), Verb::AskPermission),
+        ],
     };
     tried
         .into_iter()

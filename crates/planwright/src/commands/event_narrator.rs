@@ -117,6 +117,11 @@ impl EventNarrator {
             Event::Asked { question } => append_detail("asks", Some(question.text.as_str())),
             Event::Answered { answer, .. } => append_detail("answered", Some(answer.as_str())),
             Event::QuestionExpired => "got no answer in time".to_owned(),
+            Event::PermissionAsked { call, .. } => {
+                append_detail("asks whether it may", Some(call.summary.as_str()))
+            }
+            Event::PermissionAnswered { allowed: true, .. } => "allowed it once".to_owned(),
+            Event::PermissionAnswered { allowed: false, .. } => "rejected it".to_owned(),
             Event::Revised {
                 to,
                 feedback,

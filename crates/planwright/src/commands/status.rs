@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::ui;
 use api::PlanStanding;
 use api::derived_plans::find_derived_plans;
-use api::view::{PlanView, WaitReason};
+use api::view::{PermissionView, PlanView, WaitReason};
 
 /// Show a plan
 #[derive(Debug, clap::Args)]
@@ -65,6 +65,13 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     }
     if let Some(question) = plan.stage().question() {
         lines.push(("question", ui::escape_controls(question.text.as_str())));
+    }
+    if let Some(request) = PermissionView::of_plan(plan) {
+        lines.push(("asks to", ui::escape_controls(&request.summary)));
+        if let Some(input) = &request.input {
+            lines.push(("", ui::escape_controls(input)));
+        }
+        lines.push(("because", ui::escape_controls(&request.reason)));
     }
     if let Some(failure) = plan.stage().failure() {
         lines.push((

@@ -76,6 +76,11 @@ fn describe_reason(reason: &DiagnosisReason, why: &PlanDiagnosisView, now: Times
             "It is waiting for an answer: {}",
             ui::escape_controls(&question.text)
         ),
+        DiagnosisReason::PermissionOpen(request) => format!(
+            "Its agent is waiting for permission to {} ({})",
+            ui::escape_controls(&request.summary),
+            ui::escape_controls(&request.reason)
+        ),
         DiagnosisReason::Failed {
             category, message, ..
         } => format!("It failed ({category}): {}", ui::escape_controls(message)),

@@ -32,6 +32,7 @@ impl DescribeFailure for ServerHost {
             EngineFailure::Handle(error) => CommandError::from(error),
             EngineFailure::Create(error) => CommandError::from(error),
             EngineFailure::Revise(error) => CommandError::from(error),
+            EngineFailure::Permission(error) => CommandError::from(error),
             EngineFailure::Result(error) => CommandError::from(error),
             EngineFailure::Described(described) => return described,
         };

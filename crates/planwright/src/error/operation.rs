@@ -1,13 +1,13 @@
 //! Messages for the errors of single operations.
 
 use api::actions::ActionError;
-use api::plans::{CreatePlanError, ReviseError};
+use api::plans::{CreatePlanError, PermissionDecisionError, ReviseError};
 use api::projects::ProjectError;
 use api::sandboxes::SandboxOperationError;
 use lifecycle::LifecycleError;
 use plan::{QualifiedName, Refusal};
 
-use super::{CommandError, did_you_mean};
+use super::{CommandError, capitalize_sentence, did_you_mean};
 use crate::exit::CommandExit;
 
 /// For people without an agent.
@@ -129,6 +129,18 @@ impl From<ReviseError> for CommandError {
             .with_hint("planwright diff ID --name-only"),
             ReviseError::InvalidPath(error) => Self::usage(error.to_string()),
             ReviseError::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<PermissionDecisionError> for CommandError {
+    fn from(error: PermissionDecisionError) -> Self {
+        match error {
+            PermissionDecisionError::BadRequest(_) => {
+                Self::usage(capitalize_sentence(&error.to_string()))
+                    .with_hint("planwright status ID")
+            }
+            PermissionDecisionError::Engine(error) => error.into(),
         }
     }
 }

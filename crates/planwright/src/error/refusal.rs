@@ -117,6 +117,9 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             new(CommandExit::Conflict, "lease_runs").with_hint("Reclaim it after that: planwright plumbing reclaim ID")
         }
         Refusal::QuestionOpen => new(CommandExit::Conflict, "question_open"),
+        Refusal::PermissionOutdated => new(CommandExit::Conflict, "permission_outdated")
+            .with_hint("Look at what it asks now: planwright status ID"),
+        Refusal::PermissionAnswered(_) => new(CommandExit::Conflict, "permission_answered"),
         Refusal::NotAuthorized { .. } => new(CommandExit::NeedsPerson, "not_authorized")
             .with_hint("Ask a person to do this."),
         Refusal::NeedsPerson { .. } => new(CommandExit::NeedsPerson, "needs_person"),

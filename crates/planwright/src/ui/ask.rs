@@ -29,28 +29,40 @@ pub enum PromptOutcome {
 
 /// Asks for one line, as long as `is_current` holds. A signal ends the process while it waits.
 pub fn ask_person_while(question: &str, is_current: impl Fn() -> bool) -> PromptOutcome {
-    let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
-    signals::end_at_once_during(|| {
-        loop {
-            if is_input_ready() {
-                let mut line = String::new();
-                return match std::io::stdin().lock().read_line(&mut line) {
-                    // Whoever typed it may not have seen what changed since.
-                    Ok(1..) if !is_current() => PromptOutcome::Outdated,
-                    Ok(1..) => PromptOutcome::Answered(line.trim().to_owned()),
-                    Ok(0) | Err(_) => {
-                        let _ = writeln!(stderr);
-                        PromptOutcome::Closed
-                    }
-                };
-            }
-            if !is_current() {
-                let _ = writeln!(stderr);
-                return PromptOutcome::Outdated;
-            }
+    signals::end_at_once_during(|| ask_beside_work(question, is_current))
+}
+
+/// Like [`ask_person_while`], while other threads work: a signal stops their work, and then `is_current` must not
+/// hold any more.
+pub fn ask_beside_work(question: &str, is_current: impl Fn() -> bool) -> PromptOutcome {
+    {
+        let mut stderr = anstream::stderr().lock();
+        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+    }
+    loop {
+        if is_input_ready() {
+            let mut line = String::new();
+            return match std::io::stdin().lock().read_line(&mut line) {
+                // Whoever typed it may not have seen what changed since.
+                Ok(1..) if !is_current() => PromptOutcome::Outdated,
+                Ok(1..) => PromptOutcome::Answered(line.trim().to_owned()),
+                Ok(0) | Err(_) => {
+                    let _ = writeln!(std::io::stderr());
+                    PromptOutcome::Closed
+                }
+            };
         }
-    })
+        if !is_current() {
+            let _ = writeln!(std::io::stderr());
+            return PromptOutcome::Outdated;
+        }
+    }
+}
+
+/// Discards what was typed before a question was shown: it cannot be its answer.
+pub fn discard_typed_input() {
+    use rustix::termios::{QueueSelector, tcflush};
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
 }
 
 /// Waits a moment for input. A terminal hands over whole lines.

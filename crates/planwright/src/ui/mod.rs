@@ -10,7 +10,10 @@ mod table;
 mod trail;
 
 pub use age::format_age;
-pub use ask::{PromptOutcome, ask_person, ask_person_while, can_ask_person};
+pub use ask::{
+    PromptOutcome, ask_beside_work, ask_person, ask_person_while, can_ask_person,
+    discard_typed_input,
+};
 pub use escape::{escape_controls, escape_except_colours, escape_line_bytes};
 pub use patch::render_patch;
 pub use progress::{ProgressAudience, ProgressDisplay, SlowStepReporter, terminal_width};

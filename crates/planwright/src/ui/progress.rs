@@ -155,6 +155,18 @@ struct ProgressState {
     trail: TrailRenderer,
     /// Counts the frames of the spinner.
     frame: usize,
+    /// What happened while a question is on the terminal; `None` while the display draws.
+    held_lines: Option<String>,
+}
+
+/// Keeps a display from drawing until dropped.
+pub struct DisplayPause<'a>(&'a ProgressDisplay);
+
+impl Drop for DisplayPause<'_> {
+    fn drop(&mut self) {
+        let held = lock_state(&self.0.state).held_lines.take();
+        let _ = write!(anstream::stderr().lock(), "{}", held.unwrap_or_default());
+    }
 }
 
 impl ProgressDisplay {
@@ -167,6 +179,7 @@ impl ProgressDisplay {
             used: Usage::default(),
             trail: new_trail(),
             frame: 0,
+            held_lines: None,
         }));
         let ticker = (audience == ProgressAudience::Terminal).then(|| {
             let (end, ended) = channel::<()>();
@@ -183,6 +196,17 @@ impl ProgressDisplay {
             ticker,
             slow_steps: slow_steps.clone(),
         }
+    }
+
+    /// Clears the live line and draws nothing until the pause is dropped, so that a question can be asked.
+    pub fn pause(&self) -> DisplayPause<'_> {
+        let mut state = lock_state(&self.state);
+        state.held_lines = Some(String::new());
+        if self.audience == ProgressAudience::Terminal {
+            draw_line("");
+        }
+        drop(state);
+        DisplayPause(self)
     }
 
     /// Updates the display with an event of the drive loop.
@@ -215,7 +239,9 @@ impl ProgressDisplay {
             }
             return;
         }
-        if !lines.is_empty() {
+        if let Some(held) = &mut state.held_lines {
+            held.push_str(&lines);
+        } else if !lines.is_empty() {
             if self.audience == ProgressAudience::Terminal {
                 // The live line moves below the trail at once, so that it does not flicker.
                 draw_line(&format!("{lines}{}", state.render_line()));
@@ -262,7 +288,9 @@ fn redraw_until_ended(state: &Mutex<ProgressState>, ended: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(REDRAW_INTERVAL) {
         let mut state = lock_state(state);
         state.frame = (state.frame + 1) % SPINNER_FRAMES.len();
-        draw_line(&state.render_line());
+        if state.held_lines.is_none() {
+            draw_line(&state.render_line());
+        }
     }
     draw_line("");
 }

@@ -210,6 +210,7 @@ fn all_stages() -> Vec<(&'static str, &'static str, PlanStage)> {
         owner: "bot".to_owned(),
         epoch,
         since: at,
+        permission: None,
     };
     let question = || PlanQuestion {
         text: "?".into(),

@@ -184,7 +184,10 @@ fn an_agent_that_is_installed_is_found() {
 
     let said = desk.run(&["doctor"]).finish();
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    assert!(said.stdout.contains("ok    agents     claude\n"), "{said:?}");
+    assert!(
+        said.stdout.contains("ok    agents     claude\n"),
+        "{said:?}"
+    );
     let said = desk.run(&["--format", "json", "doctor"]).finish();
     let checks = said.data()["checks"].clone();
     let mut checks = checks.as_array().unwrap().iter();

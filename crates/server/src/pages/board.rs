@@ -225,6 +225,10 @@ fn make_row(state: &ServerState, plan: &ListedPlan, now: Timestamp) -> BoardRow 
 
 /// What a plan does now, or what keeps it from going on: one line and its colour.
 fn describe_note(plan: &ListedPlan) -> (String, &'static str) {
+    if let Some(question) = plan.row.plan.stage().open_permission() {
+        let summary = question.call.summary.as_str();
+        return (visible(&format!("may it {summary}?")), "muted");
+    }
     if let Some(activity) = &plan.activity {
         return (describe_activity(activity), "working-note");
     }

@@ -10,6 +10,8 @@ pub struct OfferedForms {
     pub land_on_branch: bool,
     pub revise: bool,
     pub answer: bool,
+    /// The agent waits for a tool call to be allowed or rejected.
+    pub permission: bool,
     /// The answers to a change that landed and was then removed.
     pub resolutions: Vec<&'static str>,
     pub retry: bool,
@@ -31,6 +33,7 @@ impl OfferedForms {
                 NextStep::ApplyToBranch => forms.land_on_branch = true,
                 NextStep::Revise => forms.revise = true,
                 NextStep::Answer => forms.answer = true,
+                NextStep::AllowToolCall { .. } => forms.permission = true,
                 NextStep::ResolveRemovedChange { resolution } => {
                     forms.resolutions.push(match resolution {
                         RemovedChangeResolution::Landed => "landed",
@@ -54,6 +57,7 @@ impl OfferedForms {
                 | NextStep::EnterExecute
                 | NextStep::HolderCommand { .. }
                 | NextStep::Reclaim
+                | NextStep::RejectToolCall { .. }
                 | NextStep::RejectRule { .. }
                 | NextStep::ApplyRest { .. }
                 | NextStep::RaiseLimits { .. }

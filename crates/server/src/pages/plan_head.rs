@@ -1,8 +1,9 @@
 //! The head of a plan's pages: what it is, where it stands, and what can be done.
 
 use api::PlanStanding;
+use api::plans::MIN_REQUEST_DIGITS;
 use api::standing::StandingTone;
-use api::view::PlanErrorView;
+use api::view::{PermissionView, PlanErrorView};
 use plan::PlanId;
 
 use super::offered_forms::OfferedForms;
@@ -15,6 +16,7 @@ pub struct PlanHead {
     pub plan_id: String,
     pub handle: String,
     pub goal: String,
+    pub agent: String,
     /// The rest of a goal of several lines.
     pub details: String,
     pub standing: &'static str,
@@ -23,11 +25,37 @@ pub struct PlanHead {
     pub facts: Vec<String>,
     pub report: String,
     pub question: String,
+    /// The tool call that the agent waits for.
+    pub permission: Option<PermissionCard>,
     pub error: String,
     pub target: String,
     /// `review`, `activity`, `why`, or nothing for the preview.
     pub tab: &'static str,
     pub is_live: bool,
+}
+
+/// A tool call, as a person decides it.
+pub struct PermissionCard {
+    pub request: String,
+    pub summary: String,
+    pub input: String,
+    pub reason: String,
+}
+
+impl PermissionCard {
+    fn new(view: &PermissionView) -> Self {
+        Self {
+            request: view.request.to_string(),
+            summary: visible(&view.summary),
+            input: visible(view.input.as_deref().unwrap_or_default()),
+            reason: visible(&view.reason),
+        }
+    }
+
+    /// The digits that a person types in a terminal.
+    pub fn short_request(&self) -> &str {
+        &self.request[..MIN_REQUEST_DIGITS]
+    }
 }
 
 pub fn read_head(
@@ -72,12 +100,14 @@ pub fn read_head(
             handle: summary.handle,
             goal: goal.to_owned(),
             details: details.to_owned(),
+            agent: view.actors.execution.clone(),
             standing: summary.standing.as_str(),
             class: tone_class(summary.standing),
             version: view.version,
             facts,
             report: visible(view.report.as_deref().unwrap_or_default()),
             question: view.question.map_or(String::new(), |it| visible(&it.text)),
+            permission: view.permission.as_ref().map(PermissionCard::new),
             error: match view.error {
                 Some(
                     PlanErrorView::Failure { message, .. }

@@ -109,6 +109,7 @@ fn describe_reason(reason: &DiagnosisReason) -> Option<String> {
         // The head shows them.
         DiagnosisReason::Ended { .. }
         | DiagnosisReason::QuestionOpen(_)
+        | DiagnosisReason::PermissionOpen(_)
         | DiagnosisReason::Failed { .. }
         | DiagnosisReason::Constrained { .. } => return None,
         // The rules have cards of their own.

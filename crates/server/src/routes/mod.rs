@@ -89,6 +89,7 @@ fn session_routes() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(plans::show_changes))
         .routes(routes!(plans::list_plan_events))
         .routes(routes!(plan_changes::answer_plan))
+        .routes(routes!(plan_changes::decide_permission))
         .routes(routes!(plan_changes::retry_plan))
         .routes(routes!(plan_changes::revise_plan))
         .routes(routes!(plan_changes::pick_parts))

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use api::landing::LandingRequest;
 use api::plans::{
-    self, AnswerRequest, CancelRequest, RetryRequest, ReviseRequest, RulingRequest, WaiveRequest,
+    self, AnswerRequest, CancelRequest, PermissionDecision, RetryRequest, ReviseRequest,
+    RulingRequest, WaiveRequest,
 };
 use api::results;
 use api::view::PlanChangeView;
@@ -52,6 +53,44 @@ pub async fn answer_plan(
         Ok(plans::answer_question(it, plan_id, &request, call)?)
     };
     change_plan(&state, &id, "answer", conditions, change).await
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionBody {
+    /// `permission.request` of the plan as you saw it. If the agent asks for something else by now, nothing is allowed.
+    pub request: String,
+    pub answer: PermissionAnswerWord,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionAnswerWord {
+    /// This time only.
+    Allow,
+    Reject,
+}
+
+/// Allows or rejects the tool call that a plan's agent waits for
+#[utoipa::path(post, path = "/v1/plans/{id}/permission", tag = "plans", params(("id" = String, Path)), request_body = PermissionBody, responses(
+    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    (status = "5XX", body = Problem, content_type = "application/problem+json"),
+))]
+pub async fn decide_permission(
+    State(state): State<Arc<ServerState>>,
+    Path(id): Path<String>,
+    conditions: WriteConditions,
+    JsonBody(body): JsonBody<PermissionBody>,
+) -> ChangeAnswer {
+    let decision = PermissionDecision {
+        request: body.request,
+        allow: body.answer == PermissionAnswerWord::Allow,
+    };
+    let change = move |it: &Lifecycle, plan_id, call: &Call| {
+        Ok(plans::answer_permission(it, plan_id, &decision, call)?)
+    };
+    change_plan(&state, &id, "answer-permission", conditions, change).await
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

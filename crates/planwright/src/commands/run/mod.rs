@@ -2,6 +2,7 @@
 
 mod goal;
 mod new_plan;
+mod permission_prompt;
 mod session;
 mod session_end;
 

@@ -10,13 +10,14 @@ use plan::decide::IdleReason;
 use plan::takeover::HolderLiveness;
 use plan::{Caller, Plan, PlanId, QualifiedName};
 
+use super::permission_prompt::{PermissionPrompter, may_ask_permission};
 use super::session_end::{self, SessionDecision};
 use super::{LandingConsent, POLL_INTERVAL};
 use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::ui::{ProgressAudience, ProgressDisplay};
+use crate::ui::{self, ProgressAudience, ProgressDisplay};
 use crate::{actor_set, home, notify, signals};
 
 /// Expired leases to reclaim in one pass.
@@ -33,7 +34,11 @@ pub fn continue_plan(
     let person = home::current_caller();
     let mut requester = Some(&person);
     loop {
-        let message = match drive_plan(app, plan_id, requester, &stop)? {
+        let progress =
+            ProgressDisplay::start(ProgressAudience::for_format(app.format), &app.slow_steps);
+        let end = drive_with_prompts(app, plan_id, requester, &stop, &progress);
+        drop(progress);
+        let message = match end? {
             DriveEnd::Idle => None,
             DriveEnd::Interrupted => Some("Interrupted. The work so far is kept."),
             DriveEnd::Detached => Some("Detached. The plan keeps running. To follow it again:"),
@@ -51,9 +56,39 @@ pub fn continue_plan(
     }
 }
 
+/// Drives the plan. On a terminal, asks the person about tool calls that the agent waits for.
+fn drive_with_prompts(
+    app: &App,
+    plan_id: PlanId,
+    requester: Option<&Caller>,
+    stop: &Stop,
+    display: &ProgressDisplay,
+) -> Result<DriveEnd, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let plan = lifecycle.get_plan(plan_id)?.plan;
+    if !ui::can_ask_person(app.format) || !may_ask_permission(&plan) {
+        return drive_plan(app, plan_id, requester, stop, display);
+    }
+    let work_ended = Stop::default();
+    let prompter = PermissionPrompter {
+        lifecycle,
+        plan_id,
+        display,
+        call: app.new_call(),
+        session_stop: stop,
+        work_ended: &work_ended,
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| prompter.ask_until_ended());
+        let end = drive_plan(app, plan_id, requester, stop, display);
+        work_ended.request();
+        end
+    })
+}
+
 /// Why a session no longer drives or follows its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DriveEnd {
+pub enum DriveEnd {
     /// A person is needed, or the plan ended.
     Idle,
     /// A signal stopped the work of this process.
@@ -81,12 +116,30 @@ fn find_session_stop(
     })
 }
 
+/// Is told what happens while a plan is driven or followed.
+pub trait DriveObserver: Sync {
+    fn update(&self, plan: &Plan, progress: &DriveProgress);
+    /// Nothing happens in this process for now.
+    fn show_waiting(&self, reason: &str);
+}
+
+impl DriveObserver for ProgressDisplay {
+    fn update(&self, plan: &Plan, progress: &DriveProgress) {
+        ProgressDisplay::update(self, plan, progress);
+    }
+
+    fn show_waiting(&self, reason: &str) {
+        ProgressDisplay::show_waiting(self, reason);
+    }
+}
+
 /// Drives the plan, or follows its holder.
-fn drive_plan(
+pub fn drive_plan(
     app: &App,
     plan_id: PlanId,
     requester: Option<&Caller>,
     stop: &Stop,
+    observer: &dyn DriveObserver,
 ) -> Result<DriveEnd, CommandError> {
     let lifecycle = app.lifecycle()?;
     let moment = app.clock.now().0;
@@ -105,10 +158,8 @@ fn drive_plan(
         .map_err(lifecycle::LifecycleError::Sandbox)?;
     let actor_set = actor_set::make_actor_set(app)?;
     let notifier = notify::PersonNotifier::from_settings(app);
-    let progress =
-        ProgressDisplay::start(ProgressAudience::for_format(app.format), &app.slow_steps);
     let on_progress = |plan: &Plan, engine_progress: &DriveProgress| {
-        progress.update(plan, engine_progress);
+        observer.update(plan, engine_progress);
         if *engine_progress == DriveProgress::Idle {
             notifier.notify(plan);
         }
@@ -121,7 +172,7 @@ fn drive_plan(
         stop,
         on_progress: &on_progress,
     };
-    let outcome = drive_until_idle(app, plan_id, requester, &drive, &progress);
+    let outcome = drive_until_idle(app, plan_id, requester, &drive, observer);
     if outcome.is_err() {
         presence.end_keeping_file();
     }
@@ -133,7 +184,7 @@ fn drive_until_idle(
     plan_id: PlanId,
     mut requester: Option<&Caller>,
     drive: &PlanDriver<'_>,
-    progress: &ProgressDisplay,
+    progress: &dyn DriveObserver,
 ) -> Result<DriveEnd, CommandError> {
     let (lifecycle, stop) = (drive.lifecycle, drive.stop);
     let mut watch = LeaseWatch::new(lifecycle::DEFAULT_LEASE);
@@ -196,7 +247,7 @@ fn drive_until_idle(
 fn show_new_entries(
     plan: &Plan,
     transcript: &mut TranscriptStream<'_>,
-    progress: &ProgressDisplay,
+    progress: &dyn DriveObserver,
 ) -> Result<(), LifecycleError> {
     while let Some(stored) = transcript.next_ready()? {
         progress.update(plan, &DriveProgress::AgentEntry(stored.entry));
