@@ -89,7 +89,7 @@ struct RuleMark {
 }
 
 /// A plan of the board, before it is known how large its change is.
-struct ListedPlan {
+struct BoardPlan {
     row: PlanRow,
     summary: PlanSummary,
     activity: Option<PlanActivity>,
@@ -98,7 +98,7 @@ struct ListedPlan {
 }
 
 struct PlanList {
-    plans: Vec<ListedPlan>,
+    plans: Vec<BoardPlan>,
     now: Timestamp,
     form: Option<NewPlanForm>,
 }
@@ -134,7 +134,7 @@ fn list_plans(engine: &EngineView<'_>) -> Result<PlanList, EngineFailure> {
     let mut plans = Vec::new();
     for row in rows {
         let ledger = lifecycle.budgets().read_ledger(row.plan.id())?;
-        plans.push(ListedPlan {
+        plans.push(BoardPlan {
             summary: api::plan_list::summarize_plan(lifecycle, &row, engine.viewer)?,
             activity: find_current_activity(lifecycle, &row.plan)?,
             marks: read_rule_marks(lifecycle, &row)?,
@@ -153,8 +153,8 @@ fn list_plans(engine: &EngineView<'_>) -> Result<PlanList, EngineFailure> {
 }
 
 /// Counts sizes for a short while. Returns whether some are not known yet; counting them goes on.
-async fn count_missing_sizes(state: &Arc<ServerState>, plans: &[ListedPlan]) -> bool {
-    let is_missing = |plan: &&ListedPlan| {
+async fn count_missing_sizes(state: &Arc<ServerState>, plans: &[BoardPlan]) -> bool {
+    let is_missing = |plan: &&BoardPlan| {
         let trees = ChangedTrees::of_result(&plan.row.plan);
         trees.is_some_and(|trees| state.change_sizes.find(&trees).is_none())
     };
@@ -191,7 +191,7 @@ fn make_groups(state: &ServerState, list: &PlanList) -> Vec<BoardGroup> {
     groups.into()
 }
 
-fn make_row(state: &ServerState, plan: &ListedPlan, now: Timestamp) -> BoardRow {
+fn make_row(state: &ServerState, plan: &BoardPlan, now: Timestamp) -> BoardRow {
     let (row, summary) = (&plan.row, &plan.summary);
     let (note, note_class) = describe_note(plan);
     let elapsed = plan.activity.as_ref();
@@ -224,7 +224,7 @@ fn make_row(state: &ServerState, plan: &ListedPlan, now: Timestamp) -> BoardRow 
 }
 
 /// What a plan does now, or what keeps it from going on: one line and its colour.
-fn describe_note(plan: &ListedPlan) -> (String, &'static str) {
+fn describe_note(plan: &BoardPlan) -> (String, &'static str) {
     if let Some(question) = plan.row.plan.stage().open_permission() {
         let summary = question.call.summary.as_str();
         return (visible(&format!("may it {summary}?")), "muted");
