@@ -18,9 +18,7 @@ use sandbox::{
 };
 
 use super::AcpTimeouts;
-use super::dialogue::{
-    AcpDialogue, DialogueStep, OpenRequest, PendingPermission, PermissionAnswer,
-};
+use super::dialogue::{AcpDialogue, DialogueStep, OpenRequest, PendingPermission, PermissionReply};
 use super::permission_queue::PermissionQueue;
 use crate::command::entry_sender::EntrySender;
 use crate::command::line_reader::LineReader;
@@ -176,7 +174,7 @@ fn write_lines(mut writer: File, lines: &Receiver<String>) {
 
 /// What to do with a permission request, and why.
 enum PermissionStep {
-    Answer(PermissionAnswer, String),
+    Answer(PermissionReply, String),
     AskPerson(String),
 }
 
@@ -313,7 +311,7 @@ impl<'a> ConversationLoop<'a> {
             PermissionStep::AskPerson(reason) => match self.questions.push(pending, reason) {
                 Ok(()) => return,
                 Err((rejected, reason)) => {
-                    return self.answer_permission(&rejected, PermissionAnswer::Reject, reason);
+                    return self.answer_permission(&rejected, PermissionReply::Reject, reason);
                 }
             },
         };
@@ -323,13 +321,13 @@ impl<'a> ConversationLoop<'a> {
     fn answer_permission(
         &mut self,
         pending: &PendingPermission,
-        answer: PermissionAnswer,
+        answer: PermissionReply,
         reason: String,
     ) {
         let status = match answer {
-            PermissionAnswer::Allow => PermissionStatus::Allowed,
-            PermissionAnswer::Reject => PermissionStatus::Rejected,
-            PermissionAnswer::Cancel => PermissionStatus::Cancelled,
+            PermissionReply::Allow => PermissionStatus::Allowed,
+            PermissionReply::Reject => PermissionStatus::Rejected,
+            PermissionReply::Cancel => PermissionStatus::Cancelled,
         };
         let entry = pending.request.to_entry(status, reason);
         self.record(TranscriptContent::Permission(entry));
@@ -340,7 +338,7 @@ impl<'a> ConversationLoop<'a> {
     fn rule_on(&self, pending: &PendingPermission) -> PermissionStep {
         if self.dialogue.is_cancelled() {
             let reason = "the turn is cancelled".to_owned();
-            return PermissionStep::Answer(PermissionAnswer::Cancel, reason);
+            return PermissionStep::Answer(PermissionReply::Cancel, reason);
         }
         let context = PermissionContext {
             is_confined: self.is_confined,
@@ -348,13 +346,13 @@ impl<'a> ConversationLoop<'a> {
         };
         let ruling = self.conversation.tools.rule_on(&pending.request, context);
         let reason = ruling.reason.to_string();
-        let reject = |reason| PermissionStep::Answer(PermissionAnswer::Reject, reason);
+        let reject = |reason| PermissionStep::Answer(PermissionReply::Reject, reason);
         match ruling.verdict {
             PermissionVerdict::Reject => reject(reason),
             PermissionVerdict::Allow | PermissionVerdict::Ask if !pending.can_allow_once() => {
                 reject("the agent does not offer to allow only this call".to_owned())
             }
-            PermissionVerdict::Allow => PermissionStep::Answer(PermissionAnswer::Allow, reason),
+            PermissionVerdict::Allow => PermissionStep::Answer(PermissionReply::Allow, reason),
             PermissionVerdict::Ask if self.conversation.workplace.ask_person.is_none() => {
                 reject(format!("{reason}, and nobody can be asked"))
             }
@@ -381,13 +379,13 @@ impl<'a> ConversationLoop<'a> {
             return;
         };
         let (answer, reason) = match decision {
-            PersonDecision::Allowed { by } => (PermissionAnswer::Allow, format!("{by} allowed it")),
+            PersonDecision::Allowed { by } => (PermissionReply::Allow, format!("{by} allowed it")),
             PersonDecision::Rejected { by } => {
-                (PermissionAnswer::Reject, format!("{by} rejected it"))
+                (PermissionReply::Reject, format!("{by} rejected it"))
             }
-            PersonDecision::Withdrawn => (PermissionAnswer::Cancel, "the run is ending".to_owned()),
+            PersonDecision::Withdrawn => (PermissionReply::Cancel, "the run is ending".to_owned()),
             PersonDecision::Unavailable(why) => (
-                PermissionAnswer::Reject,
+                PermissionReply::Reject,
                 format!("nobody could be asked: {why}"),
             ),
         };
@@ -461,7 +459,7 @@ impl<'a> ConversationLoop<'a> {
         self.perform(cancelled.into_iter().collect());
         for pending in self.questions.withdraw_all() {
             let reason = "the run is ending".to_owned();
-            self.answer_permission(&pending, PermissionAnswer::Cancel, reason);
+            self.answer_permission(&pending, PermissionReply::Cancel, reason);
         }
     }
 }

@@ -64,7 +64,7 @@ impl PendingPermission {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PermissionAnswer {
+pub(super) enum PermissionReply {
     Allow,
     Reject,
     /// The turn is cancelled.
@@ -222,12 +222,12 @@ impl AcpDialogue {
     pub(super) fn answer_permission(
         &self,
         pending: &PendingPermission,
-        answer: PermissionAnswer,
+        answer: PermissionReply,
     ) -> DialogueStep {
         let result = match answer {
-            PermissionAnswer::Allow => pending.options.allow_result(),
-            PermissionAnswer::Reject => pending.options.reject_result(),
-            PermissionAnswer::Cancel => permission_options::cancelled_result(),
+            PermissionReply::Allow => pending.options.allow_result(),
+            PermissionReply::Reject => pending.options.reject_result(),
+            PermissionReply::Cancel => permission_options::cancelled_result(),
         };
         DialogueStep::Send(message::format_result(&pending.id, &result))
     }

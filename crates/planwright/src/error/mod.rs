@@ -253,7 +253,11 @@ impl CommandError {
             Some(RecoveryHint::OtherVerbs { .. }) => {
                 let just_refused = format!("planwright {word} ");
                 let others = next_commands.iter();
-                let others = others.filter(|command| !command.starts_with(&just_refused));
+                // With --request, `answer` decides a tool call instead.
+                let is_repeated = |command: &&String| {
+                    command.starts_with(&just_refused) && !command.contains(" --request ")
+                };
+                let others = others.filter(|command| !is_repeated(command));
                 self.hints.extend(others.cloned());
             }
             Some(RecoveryHint::WaitForHolder) => {

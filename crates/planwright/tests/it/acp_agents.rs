@@ -3,7 +3,7 @@
 use crate::shop_repository::ShopRepository;
 
 /// Asks before it writes, and writes only if it may. It continues its session.
-const ASKING_AGENT: &str = r#"#!/bin/sh
+pub const ASKING_AGENT: &str = r#"#!/bin/sh
 reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 send() { printf '{"jsonrpc":"2.0",%s}\n' "$1"; }
 while read -r line; do
@@ -26,7 +26,7 @@ while read -r line; do
 done
 "#;
 
-fn repository_with_agent(tools: &str) -> ShopRepository {
+pub fn repository_with_agent(tools: &str) -> ShopRepository {
     let repo = ShopRepository::new();
     let script = repo.write_file_beside("asking-agent", ASKING_AGENT);
     let definition = format!(

@@ -39,6 +39,7 @@ mod lost_connection;
 mod many_workers;
 mod notifications;
 mod output;
+mod permission_questions;
 mod permissions;
 mod preferences;
 mod privacy;

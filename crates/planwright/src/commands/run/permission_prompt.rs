@@ -77,8 +77,8 @@ impl PermissionPrompter<'_> {
                     _ => continue,
                 },
                 PromptOutcome::Outdated => {
-                    if !self.is_over() {
-                        write_stderr("It was decided elsewhere.\n");
+                    if !self.session_stop.is_requested() {
+                        write_stderr("It was decided elsewhere, or the run ended.\n");
                     }
                     return true;
                 }
@@ -118,7 +118,7 @@ fn describe_request(request: &PermissionView) -> String {
     );
     if let Some(input) = &request.input {
         for line in ui::wrap_text(input, ui::terminal_width().saturating_sub(4)) {
-            text.push_str(&format!("    {}\n", ui::style_text(ui::DIM, line)));
+            text.push_str(&format!("  {}\n", ui::style_text(ui::DIM, line)));
         }
     }
     let reason = ui::escape_controls(&request.reason);
