@@ -30,7 +30,13 @@ fn run_trial(mode: &str, arguments: &[&str]) -> Output {
     static LOCK: Mutex<()> = Mutex::new(());
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
-    Command::new(env!("CARGO_BIN_EXE_planwright-prove"))
+    // Under `nohup`, the trial's workers would ignore that their terminal is closed.
+    let mut command = Command::new("env");
+    if cfg!(target_os = "linux") {
+        command.arg("--default-signal=HUP");
+    }
+    command
+        .arg(env!("CARGO_BIN_EXE_planwright-prove"))
         .arg(mode)
         .args(arguments)
         .arg("--program")
