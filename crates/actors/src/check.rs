@@ -4,8 +4,6 @@ use plan::ActorDefinition;
 use plan::actor::{AcpCommand, ActorKind, CommandLine};
 use plan::time::Span;
 
-use crate::stream;
-
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActorDefinitionError {
     #[error("`{key}` names no program")]
@@ -45,6 +43,8 @@ pub enum ActorDefinitionError {
     /// The prompt is sent when the agent is ready.
     #[error("`command`: an agent of kind acp gets its prompt by the protocol: remove `{{prompt}}`")]
     PromptInAcpCommand,
+    #[error("`tools.ask` needs a mode in which the agent asks, and in `{mode}` it does not")]
+    AskInBypassMode { mode: String },
     #[error("`timeout` must be greater than zero")]
     ZeroTimeout,
 }
@@ -65,6 +65,7 @@ impl ActorDefinitionError {
             | Self::PathTooBroad { key, .. } => key,
             Self::GuardsWithTextOutput => "guards",
             Self::PromptInAcpCommand => "command",
+            Self::AskInBypassMode { .. } => "tools",
             Self::ZeroTimeout => "timeout",
         }
     }
@@ -109,7 +110,7 @@ fn check_command_line(command_line: &CommandLine) -> Result<(), ActorDefinitionE
             check_path(key, path)?;
         }
     }
-    if !command_line.guards.is_empty() && !stream::reports_tool_calls(command_line.output) {
+    if !command_line.guards.is_empty() && !command_line.output.reports_tool_calls() {
         return Err(ActorDefinitionError::GuardsWithTextOutput);
     }
     check_timeout(command_line.timeout)
@@ -119,6 +120,12 @@ fn check_acp_command(agent: &AcpCommand) -> Result<(), ActorDefinitionError> {
     check_command_line(&agent.to_command_line())?;
     if agent.command.iter().any(|word| word == PROMPT_PLACEHOLDER) {
         return Err(ActorDefinitionError::PromptInAcpCommand);
+    }
+    if let Some(mode) = agent.mode.as_ref()
+        && !agent.tools.ask.is_empty()
+        && agent.is_in_bypass_mode()
+    {
+        return Err(ActorDefinitionError::AskInBypassMode { mode: mode.clone() });
     }
     for (key, value) in [("mode", &agent.mode), ("model", &agent.model)] {
         if let Some(value) = value {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::argument::ArgumentSpec;
 use crate::invariant::RuleDraft;
+use crate::permission::ToolPolicy;
 use crate::{Caller, PlanId, Profile, QualifiedName, Timestamp};
 
 /// The actors of a plan.
@@ -52,6 +53,9 @@ pub struct ActionDefinition {
     pub read_only: bool,
     /// Whether more than one plan can be created from it.
     pub reusable: bool,
+    /// Which tool calls its agents may make, in addition to their own definitions.
+    #[serde(default, skip_serializing_if = "ToolPolicy::is_empty")]
+    pub tools: ToolPolicy,
 }
 
 /// A stored action.

@@ -124,6 +124,20 @@ pub struct AcpCommand {
 }
 
 impl AcpCommand {
+    /// Modes in which well-known agents make every call without asking.
+    const BYPASS_MODES: [&str; 4] = [
+        "agent-full-access",
+        "auto-approve",
+        "bypassPermissions",
+        "yolo",
+    ];
+
+    /// The agent is told to ask nothing.
+    pub fn is_in_bypass_mode(&self) -> bool {
+        let mode = self.mode.as_deref();
+        mode.is_some_and(|mode| Self::BYPASS_MODES.contains(&mode))
+    }
+
     /// The program and what it gets, as for an agent of kind `command`.
     pub fn to_command_line(&self) -> CommandLine {
         CommandLine {
@@ -172,6 +186,22 @@ pub enum ActorOutputFormat {
     KimiJson,
     /// JSON lines of Mistral Vibe.
     VibeJson,
+}
+
+impl ActorOutputFormat {
+    /// Guards see the tool calls of such a program.
+    pub fn reports_tool_calls(self) -> bool {
+        match self {
+            Self::Text | Self::AiderText => false,
+            Self::ClaudeJson
+            | Self::CodexJson
+            | Self::GeminiJson
+            | Self::OpencodeJson
+            | Self::CopilotJson
+            | Self::KimiJson
+            | Self::VibeJson => true,
+        }
+    }
 }
 
 /// Whether a program is confined to its sandbox.

@@ -7,9 +7,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Profile;
+use crate::actor::ActorKind;
 use crate::guard::{CallPattern, ToolCall};
 use crate::transcript::{PermissionEntry, PermissionStatus, ToolKind};
+use crate::{ActorDefinition, Profile};
 
 /// What to answer when an agent asks. The strongest match wins: deny, then ask, then allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,9 +76,50 @@ pub enum PermissionReason {
     Unconfined(Profile),
 }
 
+/// Why an agent cannot keep a policy that its plan's action sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedToolPolicy {
+    #[error("it does not ask before it calls a tool")]
+    NeverAsks,
+    #[error("it does not report its tool calls")]
+    ReportsNoCalls,
+    #[error("it has no definition here")]
+    NoDefinition,
+}
+
 impl ToolPolicy {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns the definition with this policy in addition to its own.
+    pub fn add_to_definition(
+        &self,
+        definition: &ActorDefinition,
+    ) -> Result<ActorDefinition, UnsupportedToolPolicy> {
+        let mut definition = definition.clone();
+        match &mut definition.kind {
+            // A person decides what a person does.
+            ActorKind::Human { .. } => {}
+            ActorKind::Acp(agent) if !self.ask.is_empty() && agent.is_in_bypass_mode() => {
+                return Err(UnsupportedToolPolicy::NeverAsks);
+            }
+            ActorKind::Acp(agent) => {
+                agent.tools.deny.extend(self.deny.iter().cloned());
+                agent.tools.ask.extend(self.ask.iter().cloned());
+                agent.tools.allow.extend(self.allow.iter().cloned());
+            }
+            ActorKind::Command(_) if !self.ask.is_empty() => {
+                return Err(UnsupportedToolPolicy::NeverAsks);
+            }
+            // `allow` restricts nothing, and a program may do what its confinement allows.
+            ActorKind::Command(_) if self.deny.is_empty() => {}
+            ActorKind::Command(line) if !line.output.reports_tool_calls() => {
+                return Err(UnsupportedToolPolicy::ReportsNoCalls);
+            }
+            ActorKind::Command(line) => line.guards.deny.extend(self.deny.iter().cloned()),
+        }
+        Ok(definition)
     }
 
     /// Decides a request.

@@ -12,6 +12,7 @@ use crate::completion::CompletedCommand;
 use crate::invariant::{Gate, RuleName, RuleRef, RuleScope};
 use crate::judgement::FailedRule;
 use crate::ledger::{BudgetShortfall, BudgetUnit};
+use crate::permission::UnsupportedToolPolicy;
 use crate::permission_question::PermissionAnswer;
 use crate::project::{ProjectDifference, ProjectPause, ResourceKind, ResourceName};
 use crate::stage::{LeaseHolder, PlanEnding};
@@ -238,6 +239,14 @@ pub enum Refusal {
     },
     #[error("the plan has no resource `{0}`")]
     ResourceNotInPlan(String),
+    #[error(
+        "action `{action}` restricts tools, and agent `{actor}` cannot keep to that: {problem}"
+    )]
+    ToolPolicyUnsupported {
+        action: QualifiedName,
+        actor: QualifiedName,
+        problem: UnsupportedToolPolicy,
+    },
     /// Neither the action nor the settings name an actor.
     #[error("no agent is set for the plan")]
     NoActor,

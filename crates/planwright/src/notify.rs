@@ -1,6 +1,8 @@
 //! Runs the user's `notify.command` when a plan needs them, fails or lands.
 
+use lifecycle::DriveProgress;
 use plan::stage::ApplyState;
+use plan::transcript::{PermissionStatus, TranscriptContent};
 use plan::{Plan, PlanStage};
 
 use crate::cli::App;
@@ -24,7 +26,24 @@ impl PersonNotifier {
         }
     }
 
-    /// Runs the notify command for a plan that has stopped. Ignores failures of the command.
+    /// Runs the notify command if a plan has stopped, or its agent waits for a person.
+    pub fn observe(&self, plan: &Plan, progress: &DriveProgress) {
+        let needs_attention = match progress {
+            DriveProgress::Idle => true,
+            DriveProgress::AgentEntry(entry) => match &entry.content {
+                TranscriptContent::Permission(permission) => {
+                    permission.status == PermissionStatus::Asked
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if needs_attention {
+            self.notify(plan);
+        }
+    }
+
+    /// Runs the notify command for a plan that has stopped or asks. Ignores failures of the command.
     pub fn notify(&self, plan: &Plan) {
         let (Some(command), Some(sandboxes), Some(kind)) =
             (&self.command, &self.sandboxes, notification_kind(plan))

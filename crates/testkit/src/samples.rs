@@ -37,6 +37,7 @@ pub fn reusable_action(text: &str) -> ActionDefinition {
         automation_profile: None,
         read_only: false,
         reusable: true,
+        tools: plan::permission::ToolPolicy::default(),
     }
 }
 

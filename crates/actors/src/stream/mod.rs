@@ -52,20 +52,6 @@ enum FormatReader {
     Vibe,
 }
 
-/// Do streams of this format report tool calls?
-pub(crate) fn reports_tool_calls(output: ActorOutputFormat) -> bool {
-    match output {
-        ActorOutputFormat::Text | ActorOutputFormat::AiderText => false,
-        ActorOutputFormat::CodexJson
-        | ActorOutputFormat::CopilotJson
-        | ActorOutputFormat::KimiJson
-        | ActorOutputFormat::VibeJson
-        | ActorOutputFormat::ClaudeJson
-        | ActorOutputFormat::GeminiJson
-        | ActorOutputFormat::OpencodeJson => true,
-    }
-}
-
 /// What usage streams of this format report.
 pub fn metering_for_output(output: ActorOutputFormat) -> MeteringLevel {
     match output {

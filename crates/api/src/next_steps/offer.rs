@@ -219,7 +219,7 @@ impl<'a> StepOffer<'a> {
             let commands = verbs.filter(|verb| is_holder_verb(*verb));
             steps.extend(commands.map(|verb| NextStep::HolderCommand { verb, epoch }));
         }
-        if !self.is_interrupted {
+        if !self.is_interrupted && question.is_none() {
             steps.push(NextStep::Wait);
         }
         steps.push(NextStep::Cancel);

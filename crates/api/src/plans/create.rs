@@ -115,7 +115,11 @@ pub fn check_actor(
     request: &CreatePlanRequest,
     config: &PlanConfig,
 ) -> Result<(), CreatePlanError> {
-    choose_actor_for_goal(request, config).map(drop)
+    // An action may name its own agents, and then nothing has to be chosen.
+    match request.action {
+        Some(_) => Ok(()),
+        None => choose_actor_for_goal(request, config).map(drop),
+    }
 }
 
 /// The agents of a new plan.

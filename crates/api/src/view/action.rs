@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use plan::action::ActionDefinition;
 use plan::argument::{ArgumentSpec, ArgumentType};
 use plan::invariant::{Gate, RuleDraft, RuleName};
+use plan::permission::ToolPolicy;
 use plan::{Action, Timestamp};
 use serde::Serialize;
 
@@ -31,6 +32,8 @@ pub struct ActionView {
     pub read_only: bool,
     /// Whether it can be used more than once.
     pub reusable: bool,
+    #[serde(skip_serializing_if = "ToolPolicy::is_empty")]
+    pub tools: ToolPolicy,
     /// Set for stored actions only.
     pub created_at: Option<Timestamp>,
     /// Set for stored actions only.
@@ -164,6 +167,7 @@ impl ActionView {
             automation_profile: definition.automation_profile.map(plan::Profile::as_str),
             read_only: definition.read_only,
             reusable: definition.reusable,
+            tools: definition.tools.clone(),
             created_at: None,
             created_by: None,
         }

@@ -82,6 +82,10 @@ fn the_most_useful_step_comes_first() {
         (StageSample::ExecuteQueued, "run start_worker wait"),
         (StageSample::ExecuteProcessing, "wait cancel"),
         (StageSample::ExecuteInterrupted, "run cancel"),
+        (
+            StageSample::ExecuteAwaitingPermission,
+            "allow_tool_call reject_tool_call cancel",
+        ),
         (StageSample::ExecuteAwaitingInput, "answer revise cancel"),
         (StageSample::ExecuteComplete, "apply diff revise"),
         (StageSample::ExecuteUnmetRule, "run start_worker wait"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::action::ActionState;
+use crate::action::{ActionDefinition, ActionState};
 use crate::argument;
 use crate::authority::CommandAudience;
 use crate::command::{CommandDefinition, CommandHeader, LinkedPlan, NewPlan};
@@ -13,13 +13,14 @@ use crate::decide::{DecisionInput, DecisionRequest, project, text};
 use crate::decision::{DecisionKind, DecisionNode};
 use crate::event::PlanCreated;
 use crate::facts::PlanChange;
+use crate::permission::UnsupportedToolPolicy;
 use crate::plan::{PlanOrigin, ProfileSource};
 use crate::reads::{CommandTarget, ProjectReads, ReadSet, RowAccess};
 use crate::stage::{ApplyState, ResultTree};
 use crate::{
-    ActorDefinition, CommandReceipt, Decision, ErasableText, Event, Plan, PlanId, PlanResource,
-    PlanStage, PlanVersion, ReceiptOutcome, RecordedEvent, Refusal, RepositoryPolicy, RowWrite,
-    Timestamp, Verb, evolve,
+    ActorDefinition, CommandReceipt, Decision, ErasableText, Event, Plan, PlanActors, PlanId,
+    PlanResource, PlanStage, PlanVersion, QualifiedName, ReceiptOutcome, RecordedEvent, Refusal,
+    RepositoryPolicy, RowWrite, Timestamp, Verb, evolve,
 };
 
 /// Create a plan from an action or a goal.
@@ -147,17 +148,12 @@ fn create_plan(input: DecisionInput<'_>, new: &NewPlan) -> Result<Decision, Refu
         });
     }
     let actors = actors.ok_or(Refusal::NoActor)?;
-    let works_on_plan = |one: &&ActorDefinition| actors.actor_names().any(|name| *name == one.name);
+    let definitions = freeze_definitions(&actors, &new.definitions, definition)?;
     let created = PlanCreated {
         goal,
         action: definition.map(|action| action.name.clone()),
         arguments,
-        definitions: new
-            .definitions
-            .iter()
-            .filter(works_on_plan)
-            .cloned()
-            .collect(),
+        definitions,
         strategy_wanted: new.strategy_wanted,
         actors,
         profile,
@@ -186,6 +182,34 @@ fn create_plan(input: DecisionInput<'_>, new: &NewPlan) -> Result<Decision, Refu
         rows,
         receipt,
     })
+}
+
+/// Returns the definitions of the actors that work on a plan, with what its action says about tools.
+fn freeze_definitions(
+    actors: &PlanActors,
+    known: &[ActorDefinition],
+    action: Option<&ActionDefinition>,
+) -> Result<Vec<ActorDefinition>, Refusal> {
+    let works_on_plan = |one: &&ActorDefinition| actors.actor_names().any(|name| *name == one.name);
+    let definitions = known.iter().filter(works_on_plan);
+    let Some(action) = action.filter(|action| !action.tools.is_empty()) else {
+        return Ok(definitions.cloned().collect());
+    };
+    let refuse = |actor: &QualifiedName, problem| Refusal::ToolPolicyUnsupported {
+        action: action.name.clone(),
+        actor: actor.clone(),
+        problem,
+    };
+    let is_unknown = |name: &&QualifiedName| !known.iter().any(|one| one.name == **name);
+    if let Some(name) = actors.actor_names().find(is_unknown) {
+        return Err(refuse(name, UnsupportedToolPolicy::NoDefinition));
+    }
+    definitions
+        .map(|one| {
+            let changed = action.tools.add_to_definition(one);
+            changed.map_err(|problem| refuse(&one.name, problem))
+        })
+        .collect()
 }
 
 fn create_undo_plan(

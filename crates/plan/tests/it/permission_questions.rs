@@ -2,11 +2,14 @@
 
 use planwright_plan as plan;
 
+use plan::actor::{AcpCommand, ActorKind, ActorOutputFormat, CommandLine};
 use plan::authority::check_authority;
 use plan::command::{AnswerPermission, AskPermission};
 use plan::decide::{EngineStep, IdleReason, available_verbs, next_engine_step};
+use plan::guard::CallPattern;
+use plan::permission::{ToolPolicy, UnsupportedToolPolicy};
 use plan::permission_question::{PermissionQuestion, ProposedToolCall};
-use plan::{Caller, Command, Digest, Profile, ReceiptOutcome, Refusal, Verb};
+use plan::{ActorDefinition, Caller, Command, Digest, Profile, ReceiptOutcome, Refusal, Verb};
 
 use crate::commands::sample_tool_call;
 use crate::spot::{Spot, StepCaller};
@@ -227,4 +230,71 @@ fn blank_or_oversized_calls_are_refused() {
         let refusal = world.expect_refusal(&worker(), ask_for(&world, summary));
         assert!(matches!(refusal, Refusal::BadText { .. }), "{refusal:?}");
     }
+}
+
+/// What a definition becomes under an action's tools.
+fn restricted(kind: ActorKind, tools: &ToolPolicy) -> Result<ActorKind, UnsupportedToolPolicy> {
+    let definition = ActorDefinition {
+        name: "bot".parse().unwrap(),
+        description: None,
+        kind,
+    };
+    Ok(tools.add_to_definition(&definition)?.kind)
+}
+
+#[test]
+fn tools_of_an_action_bind_the_agents_that_can_keep_them() {
+    let patterns = |text: &str| vec![text.parse::<CallPattern>().unwrap()];
+    let asking = ToolPolicy {
+        ask: patterns("fetch"),
+        ..ToolPolicy::default()
+    };
+    let denying = ToolPolicy {
+        deny: patterns("execute(*git push*)"),
+        ..ToolPolicy::default()
+    };
+    let own = ToolPolicy {
+        deny: patterns("delete"),
+        ..ToolPolicy::default()
+    };
+    let acp = |mode: &str| {
+        ActorKind::Acp(Box::new(AcpCommand {
+            mode: Some(mode.to_owned()),
+            tools: own.clone(),
+            ..AcpCommand::default()
+        }))
+    };
+    let program = |output| {
+        ActorKind::Command(Box::new(CommandLine {
+            output,
+            ..CommandLine::default()
+        }))
+    };
+    let Ok(ActorKind::Acp(agent)) = restricted(acp("default"), &asking) else {
+        panic!("it asks");
+    };
+    assert_eq!(
+        (&agent.tools.deny, &agent.tools.ask),
+        (&own.deny, &asking.ask)
+    );
+    for (kind, tools, problem) in [
+        (acp("yolo"), &asking, UnsupportedToolPolicy::NeverAsks),
+        (
+            program(ActorOutputFormat::ClaudeJson),
+            &asking,
+            UnsupportedToolPolicy::NeverAsks,
+        ),
+        (
+            program(ActorOutputFormat::Text),
+            &denying,
+            UnsupportedToolPolicy::ReportsNoCalls,
+        ),
+    ] {
+        assert_eq!(restricted(kind, tools), Err(problem));
+    }
+    let Ok(ActorKind::Command(line)) = restricted(program(ActorOutputFormat::ClaudeJson), &denying)
+    else {
+        panic!("its guards can deny");
+    };
+    assert_eq!(line.guards.deny, denying.deny);
 }

@@ -394,6 +394,7 @@ fn tidy_action(lands: LandingSetup) -> Action {
             automation_profile: None,
             read_only: lands == LandingSetup::ReadOnly,
             reusable: true,
+            tools: plan::permission::ToolPolicy::default(),
         },
         state: ActionState::Available,
         created_at: START_TIME,

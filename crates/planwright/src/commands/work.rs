@@ -124,9 +124,7 @@ pub fn make_worker(app: &App, owner: &str) -> Result<Worker, CommandError> {
         .owner(owner)
         .actor_set(actor_set::make_worker_actor_set(app)?)
         .on_progress(move |plan, engine_progress| {
-            if *engine_progress == DriveProgress::Idle {
-                notifier.notify(plan);
-            }
+            notifier.observe(plan, engine_progress);
             if let Some(line) = describe_progress(plan, engine_progress) {
                 write_line(format, &engine, plan, &line);
             }

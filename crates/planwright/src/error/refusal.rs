@@ -119,6 +119,8 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
         Refusal::QuestionOpen => new(CommandExit::Conflict, "question_open"),
         Refusal::PermissionOutdated => new(CommandExit::Conflict, "permission_outdated")
             .with_hint("Look at what it asks now: planwright status ID"),
+        Refusal::ToolPolicyUnsupported { .. } => new(CommandExit::Usage, "tool_policy_unsupported")
+            .with_hint("Use an agent marked (ACP), which asks before it calls tools: planwright agent list"),
         Refusal::PermissionAnswered(_) => new(CommandExit::Conflict, "permission_answered"),
         Refusal::NotAuthorized { .. } => new(CommandExit::NeedsPerson, "not_authorized")
             .with_hint("Ask a person to do this."),

@@ -6,6 +6,7 @@ use plan::action::{ActionDefinition, PlanActors};
 use plan::argument::{ArgumentSpec, ArgumentType, ArgumentValue};
 use plan::invariant::RuleDraft;
 
+use super::actor::{TOOLS_SCHEMA, read_tools};
 use super::fields::{MappingFields, MappingSchema};
 use super::problem::{FilePosition, YamlFlaw, truncate_escaped};
 use super::rule::{self, RULE_SCHEMA};
@@ -31,6 +32,7 @@ pub(super) static ACTION_SCHEMA: MappingSchema<'_> = MappingSchema {
         "automation_profile",
         "read_only",
         "reusable",
+        "tools",
     ],
     refused: &[
         (
@@ -54,7 +56,7 @@ pub(super) static ACTION_SCHEMA: MappingSchema<'_> = MappingSchema {
             "remove the key: a new action is available",
         ),
     ],
-    others: &[&ARGUMENT_SCHEMA, &RULE_SCHEMA],
+    others: &[&ARGUMENT_SCHEMA, &RULE_SCHEMA, &TOOLS_SCHEMA],
 };
 
 pub(super) static ARGUMENT_SCHEMA: MappingSchema<'_> = MappingSchema {
@@ -88,6 +90,7 @@ pub(super) fn read(root: &YamlNode) -> Result<ActionDefinition, YamlFlaw> {
         automation_profile: fields.optional("automation_profile", read_parsed)?,
         read_only: fields.optional("read_only", read_boolean)?.unwrap_or(false),
         reusable: fields.optional("reusable", read_boolean)?.unwrap_or(true),
+        tools: fields.optional("tools", read_tools)?.unwrap_or_default(),
     })
 }
 

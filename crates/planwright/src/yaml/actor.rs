@@ -87,7 +87,7 @@ static ACP_SCHEMA: MappingSchema<'_> = MappingSchema {
     others: &[&COMMAND_SCHEMA, &TOOLS_SCHEMA],
 };
 
-static TOOLS_SCHEMA: MappingSchema<'_> = MappingSchema {
+pub(super) static TOOLS_SCHEMA: MappingSchema<'_> = MappingSchema {
     what: "`tools`",
     place: "under `tools`",
     keys: &["deny", "ask", "allow"],
@@ -253,7 +253,7 @@ fn read_isolation(node: &YamlNode) -> Result<ActorIsolation, YamlFlaw> {
     read_one_of(node, words)
 }
 
-fn read_tools(node: &YamlNode) -> Result<ToolPolicy, YamlFlaw> {
+pub(super) fn read_tools(node: &YamlNode) -> Result<ToolPolicy, YamlFlaw> {
     let fields = MappingFields::from_node(node, &TOOLS_SCHEMA)?;
     Ok(ToolPolicy {
         deny: fields.optional("deny", read_patterns)?.unwrap_or_default(),

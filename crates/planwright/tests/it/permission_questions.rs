@@ -235,3 +235,50 @@ fn request_is_decided_on_the_page() {
     let log = env.repo.run_plain(&["log", &plan]);
     assert!(log.contains("allowed it once"), "{log}");
 }
+
+#[test]
+fn action_asks_with_agents_that_can_and_refuses_the_others() {
+    let repo = repository_with_agent("");
+    let action = |agent: &str| {
+        format!(
+            "name: tidy-{agent}\ndescription: Tidy\nactor: {agent}\ntools: {{ask: [execute]}}\n"
+        )
+    };
+    let script = repo.write_file_beside(
+        "plain.yaml",
+        "name: plain\nkind: command\ncommand: [sh, -c, \"true\"]\n",
+    );
+    repo.run_ok(&["agent", "add", &script]);
+    for agent in ["asking", "plain"] {
+        let file = repo.write_file_beside(&format!("{agent}-action.yaml"), &action(agent));
+        repo.run_ok(&["action", "create", "--config", &file]);
+    }
+    let shown = repo.run_ok(&["action", "show", "tidy-asking"]);
+    assert_eq!(shown["tools"], json!({"ask": ["execute"]}));
+    let words = ["run", "--action", "tidy-plain"];
+    let refused = repo
+        .program
+        .run(words)
+        .with_directory(repo.shop_path())
+        .finish();
+    assert_eq!(refused.exit_code(), Some(2), "{refused:?}");
+    let says = "agent `plain` cannot keep to that: it does not ask before it calls a tool";
+    assert!(refused.stderr.contains(says), "{refused:?}");
+    assert_eq!(repo.run_ok(&["list", "--all"])["plans"], json!([]));
+
+    let heard = repo.program.home().join("heard");
+    let command = format!("echo \"$PLANWRIGHT_WHAT\" >> {}", heard.display());
+    repo.run_ok(&["config", "set", "notify.command", &command]);
+    let words = ["--format", "json", "run", "--action", "tidy-asking"];
+    let process = repo
+        .program
+        .run(words)
+        .with_directory(repo.shop_path())
+        .start();
+    let plan = wait_for_request(&repo);
+    wait_for("the person is told", || {
+        std::fs::read_to_string(&heard).is_ok_and(|text| text == "needs-you\n")
+    });
+    repo.run_ok(&["cancel", &plan]);
+    process.finish();
+}

@@ -160,9 +160,7 @@ pub fn drive_plan(
     let notifier = notify::PersonNotifier::from_settings(app);
     let on_progress = |plan: &Plan, engine_progress: &DriveProgress| {
         observer.update(plan, engine_progress);
-        if *engine_progress == DriveProgress::Idle {
-            notifier.notify(plan);
-        }
+        notifier.observe(plan, engine_progress);
     };
     let drive = PlanDriver {
         lifecycle,

@@ -206,6 +206,10 @@ fn every_field_of_an_action_survives(fixture: &StoreFixture) {
         automation_profile: Some(plan::Profile::Auto),
         read_only: true,
         reusable: false,
+        tools: plan::permission::ToolPolicy {
+            ask: vec!["execute(*git push*)".parse().unwrap()],
+            ..plan::permission::ToolPolicy::default()
+        },
     };
     let name = client.add_action(definition.clone());
     let stored = fixture.open().read_action(&name).unwrap().unwrap();

@@ -848,6 +848,7 @@ fn create_action(name: &QualifiedName, by: &str) -> Submission {
                 automation_profile: None,
                 read_only: false,
                 reusable: true,
+                tools: plan::permission::ToolPolicy::default(),
             },
             state: ActionState::Available,
             created_at: now,

@@ -619,6 +619,7 @@ fn action(name: &str) -> Action {
             automation_profile: None,
             read_only: false,
             reusable: true,
+            tools: plan::permission::ToolPolicy::default(),
         },
         state: ActionState::Available,
         created_at: Timestamp(1),

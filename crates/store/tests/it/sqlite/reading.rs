@@ -264,6 +264,7 @@ fn action(number: u64) -> Action {
             automation_profile: None,
             read_only: false,
             reusable: true,
+            tools: plan::permission::ToolPolicy::default(),
         },
         state: ActionState::Available,
         created_at: NOW,
