@@ -38,6 +38,9 @@ enum ProveCommand {
     /// Run as the actor of the workers
     #[command(hide = true)]
     Actor,
+    /// Run as the actor that asks before it makes a tool call
+    #[command(hide = true)]
+    AskingActor,
     /// Run as the actor that spends
     #[command(hide = true)]
     Spender,
@@ -206,6 +209,7 @@ fn main() -> ExitCode {
         ProveCommand::Work(arguments) => run_worker_trial(&arguments),
         ProveCommand::Gates(arguments) => run_gate_trial(&arguments),
         ProveCommand::Actor => worker_trial::trial_actor::run(),
+        ProveCommand::AskingActor => worker_trial::asking_actor::run(),
         ProveCommand::Spender => gate_trial::spending_actor::run(),
         ProveCommand::Simulate(arguments) => run_schedules(&arguments),
     };
@@ -277,7 +281,7 @@ fn run_worker_trial(arguments: &WorkTrialArgs) -> anyhow::Result<ExitCode> {
         })?;
         println!(
             "{} plans: {} applied, {} to review, {} failed; {} actor starts, {} workers killed, {} paused past \
-             their lease, {} terminals closed, {} leases reclaimed",
+             their lease, {} terminals closed, {} leases reclaimed, {} tool calls decided",
             outcome.plans,
             outcome.applied,
             outcome.to_review,
@@ -286,7 +290,8 @@ fn run_worker_trial(arguments: &WorkTrialArgs) -> anyhow::Result<ExitCode> {
             outcome.kills,
             outcome.pauses,
             outcome.hangups,
-            outcome.reclaims
+            outcome.reclaims,
+            outcome.decided_calls
         );
         Ok(report_problems(&outcome.violations, &outcome.missing))
     })

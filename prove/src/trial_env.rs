@@ -21,6 +21,7 @@ use crate::client_process::open_store;
 use crate::program_client::new_command;
 use crate::trial::Trial;
 use crate::worker_group::WORKER_LEASE;
+use crate::worker_trial::asking_actor::STALE_PERMISSION_VARIABLE;
 use crate::worker_trial::trial_actor::{RECORDS_DIR_VARIABLE, TRIAL_ID_VARIABLE};
 
 /// The actor of a trial: this program with a subcommand.
@@ -47,6 +48,7 @@ pub struct TrialEnv {
     pub lifecycle: Lifecycle,
     pub store: Arc<dyn Store>,
     actor: TrialActorSpec,
+    has_asking_actor: bool,
     pub home: PathBuf,
     pub store_address: String,
     _server: Option<PostgresCluster>,
@@ -83,6 +85,7 @@ impl TrialEnv {
             lifecycle: Lifecycle::on(Arc::clone(&store)),
             store,
             actor,
+            has_asking_actor: false,
             home,
             store_address,
             _server: server,
@@ -120,6 +123,28 @@ impl TrialEnv {
              writable: [{records_dir}]\nreadable: [{own_path}]\n",
             self.trial_id
         ))
+    }
+
+    /// Adds an actor that asks before it makes a tool call. Plans may use it from now on.
+    pub fn add_asking_actor(&mut self, uses_stale_permissions: bool) -> anyhow::Result<()> {
+        let own_path =
+            std::env::current_exe().context("could not find the path of this program")?;
+        let (own_path, records_dir) = (path_as_str(&own_path)?, path_as_str(&self.records_dir)?);
+        let stale = u8::from(uses_stale_permissions);
+        let definition = self.records_dir.with_file_name("asker.yaml");
+        std::fs::write(
+            &definition,
+            format!(
+                "name: asker\nkind: acp\ncommand: [{own_path}, asking-actor]\ntools: {{ask: [execute]}}\n\
+                 set_env: {{{RECORDS_DIR_VARIABLE}: {records_dir}, {TRIAL_ID_VARIABLE}: \"{}\", \
+                 {STALE_PERMISSION_VARIABLE}: \"{stale}\"}}\n\
+                 writable: [{records_dir}]\nreadable: [{own_path}]\n",
+                self.trial_id
+            ),
+        )?;
+        self.run_checked(&["actor", "add", path_as_str(&definition)?])?;
+        self.has_asking_actor = true;
+        Ok(())
     }
 
     /// The program with these arguments, not started yet.
@@ -199,7 +224,11 @@ impl TrialEnv {
         } else {
             "review"
         };
-        let mut arguments = vec!["run", "--detach", "--actor", "bot", "--profile", profile];
+        let actor = match self.has_asking_actor && random.u8(..100) < 30 {
+            true => "asker",
+            false => "bot",
+        };
+        let mut arguments = vec!["run", "--detach", "--actor", actor, "--profile", profile];
         arguments.extend(["--attempts", if random.bool() { "3" } else { "9" }]);
         if random.bool() {
             arguments.extend(["--project", "shop"]);

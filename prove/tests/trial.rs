@@ -189,6 +189,7 @@ fn worker_trial_passes_and_finds_planted_bugs() {
         ("orphan-process", "a process was left behind"),
         ("unheard-hangup", "which was not disturbed"),
         ("fast-clock", "which was not disturbed"),
+        ("stale-permission", "a call that nobody allowed"),
     ] {
         check_trial(
             "work",

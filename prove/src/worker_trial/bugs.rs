@@ -23,6 +23,8 @@ pub enum WorkerBug {
     UnheardHangup,
     /// A worker whose clock is ahead reclaims plans from running workers
     FastClock,
+    /// The permission of an earlier run of the plan is used again
+    StalePermission,
 }
 
 /// Makes every lease look expired.
@@ -57,6 +59,8 @@ pub fn plant_bug(
         WorkerBug::UnheardHangup => workers.hang_up_without_release(env, random),
         WorkerBug::FastClock => FastClockWorker::without_process_check(env).reclaim_expired(),
         WorkerBug::OrphanProcess => workers.kill_with_supervisors(env, random),
+        // Planted in the actor.
+        WorkerBug::StalePermission => Ok(()),
     }
 }
 

@@ -8,6 +8,8 @@ use plan::stage::FailureCategory;
 use plan::{Event, Phase, Plan, RecordedEvent};
 
 use super::WorkerTrialOutcome;
+use super::asking_actor::read_made_calls;
+use super::permission_check::PermissionLog;
 use super::trial_actor::{ActorStart, DELIBERATE_FAILURE, read_starts};
 use crate::trial::Trial;
 use crate::trial_env::TrialEnv;
@@ -45,6 +47,7 @@ pub fn check_outcome(
         ..WorkerTrialOutcome::default()
     };
     let starts = read_starts(&env.records_dir)?;
+    let made_calls = read_made_calls(&env.records_dir)?;
     outcome.starts = starts.len();
     let plans = env.list_plans()?;
     outcome.plans = plans.len();
@@ -54,6 +57,12 @@ pub fn check_outcome(
         let plan_id = plan.id().to_string();
         let history = env.lifecycle.read_history(plan.id())?;
         event_dump.append_events(&history)?;
+        let mut permissions = PermissionLog::read(&history);
+        for call in made_calls.iter().filter(|call| call.plan_id == plan_id) {
+            permissions.check_call(call);
+        }
+        outcome.decided_calls += permissions.answers;
+        outcome.violations.extend(permissions.violations);
         let trace = PlanTrace {
             plan,
             claims: collect_claims(&history),
@@ -86,6 +95,11 @@ fn find_missing(outcome: &WorkerTrialOutcome, trial: &Trial) -> Vec<String> {
         (as_usize(outcome.pauses), 1 + per_minute(3), "pauses"),
         (as_usize(outcome.hangups), per_minute(3), "closed terminals"),
         (outcome.reclaims, 1 + per_minute(5), "reclaimed leases"),
+        (
+            outcome.decided_calls,
+            1 + per_minute(5),
+            "decided tool calls",
+        ),
     ]
     .into_iter()
     .filter(|(count, minimum, _)| count < minimum)

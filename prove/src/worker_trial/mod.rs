@@ -1,13 +1,17 @@
 //! The `work` trial: real workers run a real actor on plans, and are killed, paused past their leases and hung up on.
-//! Afterwards every plan must have ended with a reason, each result must have been accepted once and from the holder, no
-//! attempt may have been started twice or beside a running holder, and no process may be left.
+//! Some actors ask before they make a tool call, and a person decides. Afterwards every plan must have ended with a
+//! reason, each result must have been accepted once and from the holder, no attempt may have been started twice or beside
+//! a running holder, every call must have been allowed in the run that made it, and no process may be left.
 
+pub mod asking_actor;
 #[cfg(feature = "broken")]
 pub mod bugs;
 pub mod trial_actor;
 
 mod check;
+mod deciding_person;
 mod fast_clock_worker;
+mod permission_check;
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -15,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use fastrand::Rng;
 
+use self::deciding_person::DecidingPerson;
 use self::fast_clock_worker::FastClockWorker;
 use crate::trial::{Trial, TrialProgress};
 use crate::trial_env::{TrialActorSpec, TrialEnv};
@@ -41,6 +46,8 @@ pub struct WorkerTrialOutcome {
     pub starts: usize,
     /// Leases reclaimed from a holder.
     pub reclaims: usize,
+    /// Tool calls that the person decided.
+    pub decided_calls: usize,
     pub kills: u32,
     /// Workers paused past their lease.
     pub pauses: u32,
@@ -74,16 +81,23 @@ pub fn run(settings: &WorkerTrialSettings) -> anyhow::Result<WorkerTrialOutcome>
         runs_strategize: true,
         program_env: Vec::new(),
     };
-    let env = TrialEnv::create(trial, actor)?;
+    let mut env = TrialEnv::create(trial, actor)?;
+    #[cfg(not(feature = "broken"))]
+    let uses_stale_permissions = false;
+    #[cfg(feature = "broken")]
+    let uses_stale_permissions = settings.bug == Some(bugs::WorkerBug::StalePermission);
+    env.add_asking_actor(uses_stale_permissions)?;
     let mut random = Rng::with_seed(trial.seed);
     let mut workers = WorkerGroup::start_all(&env, trial.processes, FAULT_POLICY)?;
     let mut creators = Vec::new();
     let max_unfinished = UNFINISHED_PLANS_PER_WORKER * usize::try_from(trial.processes)?;
     let mut progress = TrialProgress::start_now(trial);
     let fast_clock_worker = FastClockWorker::new(&env);
+    let mut person = DecidingPerson::default();
     while progress.has_time() {
         trial.require_uninterrupted()?;
         fast_clock_worker.reclaim_expired()?;
+        person.answer_requests(&env, &mut random)?;
         reap_creators(&mut creators)?;
         if creators.len() < MAX_PLAN_CREATORS && env.list_unfinished_plans()?.len() < max_unfinished
         {
@@ -104,6 +118,7 @@ pub fn run(settings: &WorkerTrialSettings) -> anyhow::Result<WorkerTrialOutcome>
     while Instant::now() < deadline.min(last_deadline) {
         progress.print_if_due(|| format!("{} plans not finished", last_versions.len()));
         reap_creators(&mut creators)?;
+        person.answer_requests(&env, &mut random)?;
         let unfinished = env.list_unfinished_plans()?;
         if creators.is_empty() && unfinished.is_empty() {
             break;

@@ -49,63 +49,105 @@ pub struct ActorStart {
 
 /// Reads the recorded starts.
 pub fn read_starts(records_dir: &Path) -> anyhow::Result<Vec<ActorStart>> {
-    let text = match std::fs::read_to_string(records_dir.join("starts")) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).context("could not read the starts"),
-    };
-    let parse = |line| serde_json::from_str(line).context("invalid line in the starts");
-    text.lines().map(parse).collect()
+    read_records(&records_dir.join("starts"))
 }
 
 /// Runs the actor.
 pub fn run() -> anyhow::Result<ExitCode> {
-    let records_dir = PathBuf::from(read_variable(RECORDS_DIR_VARIABLE)?);
-    let report = PathBuf::from(read_variable("PLANWRIGHT_REPORT")?);
-    let mut start = ActorStart {
-        plan_id: read_variable("PLANWRIGHT_PLAN")?,
-        phase: read_variable("PLANWRIGHT_PHASE")?,
-        attempt: read_variable("PLANWRIGHT_ATTEMPT")?.parse()?,
-        epoch: epoch_of_report(&report)?,
-        process: std::process::id(),
-        directory: std::env::current_dir()?,
-        at: 0,
-        concurrent_epochs: Vec::new(),
-    };
-    // The kernel releases the lock however this process ends.
-    let _alive_lock = lock_alive_file(&records_dir, &start)?;
-    start.concurrent_epochs = find_concurrent_epochs(&records_dir, &start)?;
-    start.at = realtime_micros();
-    let mut line = serde_json::to_vec(&start)?;
-    line.push(b'\n');
-    let mut file = OpenOptions::new();
-    let mut file = file
-        .create(true)
-        .append(true)
-        .open(records_dir.join("starts"))?;
-    file.write_all(&line)?;
-
-    leave_process_behind()?;
-    let pause = || std::thread::sleep(Duration::from_millis(fastrand::u64(10..400)));
-    pause();
+    let run = ActorRun::begin()?;
     if fastrand::u8(..100) < 15 {
         // Longer than a lease, so that a worker that reclaims the plan of a paused worker finds this process running.
         std::thread::sleep(WORKER_LEASE.mul_f64(1.5));
     }
-    if start.phase == "execute" && start.directory.join(".git").exists() {
-        let made_dir = start.directory.join("made");
-        std::fs::create_dir_all(&made_dir)?;
-        let text = format!("epoch {}\n", start.epoch);
-        std::fs::write(made_dir.join(format!("{}.txt", start.plan_id)), text)?;
-    }
+    run.change_file()?;
     pause();
     if fastrand::u8(..100) < 5 {
         print_status(DELIBERATE_FAILURE);
         return Ok(ExitCode::FAILURE);
     }
-    let content = json!({ "outcome": "done", "summary": format!("epoch {}", start.epoch) });
-    std::fs::write(&report, content.to_string())?;
+    run.report_done()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run of an actor, whose start is recorded.
+pub struct ActorRun {
+    pub start: ActorStart,
+    pub records_dir: PathBuf,
+    report: PathBuf,
+    /// The kernel releases the lock however this process ends.
+    _alive_lock: File,
+}
+
+impl ActorRun {
+    /// Records the start, and leaves a process behind that the supervisor must end.
+    pub fn begin() -> anyhow::Result<Self> {
+        let records_dir = PathBuf::from(read_variable(RECORDS_DIR_VARIABLE)?);
+        let report = PathBuf::from(read_variable("PLANWRIGHT_REPORT")?);
+        let mut start = ActorStart {
+            plan_id: read_variable("PLANWRIGHT_PLAN")?,
+            phase: read_variable("PLANWRIGHT_PHASE")?,
+            attempt: read_variable("PLANWRIGHT_ATTEMPT")?.parse()?,
+            epoch: epoch_of_report(&report)?,
+            process: std::process::id(),
+            directory: std::env::current_dir()?,
+            at: 0,
+            concurrent_epochs: Vec::new(),
+        };
+        let alive_lock = lock_alive_file(&records_dir, &start)?;
+        start.concurrent_epochs = find_concurrent_epochs(&records_dir, &start)?;
+        start.at = realtime_micros();
+        append_record(&records_dir.join("starts"), &start)?;
+        leave_process_behind()?;
+        pause();
+        Ok(Self {
+            start,
+            records_dir,
+            report,
+            _alive_lock: alive_lock,
+        })
+    }
+
+    /// Changes the file of the plan, in execute.
+    pub fn change_file(&self) -> anyhow::Result<()> {
+        let start = &self.start;
+        if start.phase == "execute" && start.directory.join(".git").exists() {
+            let made_dir = start.directory.join("made");
+            std::fs::create_dir_all(&made_dir)?;
+            let text = format!("epoch {}\n", start.epoch);
+            std::fs::write(made_dir.join(format!("{}.txt", start.plan_id)), text)?;
+        }
+        Ok(())
+    }
+
+    /// Reports the epoch of the run.
+    pub fn report_done(&self) -> anyhow::Result<()> {
+        let summary = format!("epoch {}", self.start.epoch);
+        let content = json!({ "outcome": "done", "summary": summary });
+        Ok(std::fs::write(&self.report, content.to_string())?)
+    }
+}
+
+fn pause() {
+    std::thread::sleep(Duration::from_millis(fastrand::u64(10..400)));
+}
+
+/// Appends a line, which is short enough to be written at once.
+pub fn append_record(path: &Path, record: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    Ok(file.write_all(&line)?)
+}
+
+/// Reads the records of a file; none if it does not exist.
+pub fn read_records<T: for<'de> Deserialize<'de>>(path: &Path) -> anyhow::Result<Vec<T>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).context("could not read the records"),
+    };
+    let parse = |line| serde_json::from_str(line).context("invalid line in the records");
+    text.lines().map(parse).collect()
 }
 
 /// The epoch of a run, which is in the path of its report: `…/EPOCH/out/report.json`.
