@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use plan::{Phase, Plan, PlanId, QualifiedName, Timestamp};
+use plan::{Caller, Phase, Plan, PlanId, QualifiedName, Timestamp};
 use store::{Cursor, DuePlan};
 
 use crate::{Lifecycle, LifecycleError};
@@ -36,6 +36,7 @@ const ATTEMPT_RETENTION: Duration = Duration::from_secs(600);
 pub(super) struct WorkFilter {
     pub project: Option<QualifiedName>,
     pub actor: Option<QualifiedName>,
+    pub author: Option<Caller>,
 }
 
 /// What happens to a due plan that could not be advanced.
@@ -345,7 +346,10 @@ impl WorkFilter {
         let has_actor = |actor: &QualifiedName| {
             [&plan.actors().strategy, &plan.actors().execution].contains(&actor)
         };
-        self.project.as_ref().is_none_or(is_in_project) && self.actor.as_ref().is_none_or(has_actor)
+        let is_author = |author: &Caller| plan.created_by() == Some(author);
+        self.project.as_ref().is_none_or(is_in_project)
+            && self.actor.as_ref().is_none_or(has_actor)
+            && self.author.as_ref().is_none_or(is_author)
     }
 }
 

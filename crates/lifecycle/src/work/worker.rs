@@ -144,6 +144,13 @@ impl Worker {
         self
     }
 
+    /// Takes only plans that this caller created.
+    #[must_use]
+    pub fn only_author(mut self, author: Option<Caller>) -> Self {
+        self.filter.author = author;
+        self
+    }
+
     /// Calls `callback` with the progress of each plan.
     #[must_use]
     pub fn on_progress(
