@@ -326,11 +326,12 @@ fn run_command(
     })
 }
 
-/// Plumbing commands always answer in JSON.
+/// Plumbing commands always answer in JSON. The MCP server has standard output for itself.
 fn effective_format(cli: &Cli, name: &str) -> CliFormat {
-    match is_plumbing(name) {
-        true => CliFormat::Json,
-        false => cli.format,
+    match name {
+        "mcp" => CliFormat::Human,
+        name if is_plumbing(name) => CliFormat::Json,
+        _ => cli.format,
     }
 }
 

@@ -71,6 +71,7 @@ mod home;
 mod host;
 mod invocation;
 mod limits;
+mod mcp;
 mod nested_run;
 mod notify;
 mod plan_notices;

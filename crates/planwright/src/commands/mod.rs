@@ -1,8 +1,11 @@
 //! One file per command: its arguments and a `run` function. Doc comments of clap types are the help texts.
 
 pub mod apply;
+pub mod event_narrator;
 pub mod overview;
+pub mod serve;
 pub mod supervise;
+pub mod why;
 
 mod action;
 mod agent;
@@ -17,11 +20,11 @@ mod demo;
 mod diff;
 mod doctor;
 mod drop;
-mod event_narrator;
 mod help;
 mod init;
 mod list;
 mod log;
+mod mcp;
 mod open;
 mod path;
 mod plan;
@@ -35,7 +38,6 @@ mod revise;
 mod rule;
 mod run;
 mod sandbox;
-mod serve;
 mod shell;
 mod status;
 mod store;
@@ -45,7 +47,6 @@ mod undo;
 mod use_action;
 mod wait;
 mod waive;
-mod why;
 mod work;
 
 use api::next_steps::is_workable;
@@ -123,6 +124,7 @@ pub enum CliCommand {
     Work(work::WorkArgs),
     Serve(serve::ServeArgs),
     Open(open::OpenArgs),
+    Mcp(mcp::McpArgs),
     Path(path::PathArgs),
     Shell(shell::ShellArgs),
     Waive(waive::WaiveArgs),
@@ -162,6 +164,7 @@ impl CliCommand {
             Self::Work(args) => work::run(&args, app),
             Self::Serve(args) => serve::run(&args, app),
             Self::Open(args) => open::run(&args, app),
+            Self::Mcp(args) => mcp::run(&args, app),
             Self::Agent(command) => command.run(app),
             Self::Use(args) => use_action::run(&args, app),
             Self::List(args) => list::run(&args, app),

@@ -48,7 +48,12 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-fn describe_reason(reason: &DiagnosisReason, why: &PlanDiagnosisView, now: Timestamp) -> String {
+/// Puts a reason into a sentence.
+pub fn describe_reason(
+    reason: &DiagnosisReason,
+    why: &PlanDiagnosisView,
+    now: Timestamp,
+) -> String {
     let (phase, state) = (why.phase.as_str(), why.state);
     let cannot_start = |wait: WaitReason| format!("It can't start: {}", describe_wait(&wait));
     match reason {

@@ -37,6 +37,8 @@ mod landing_forms;
 mod landing_table;
 mod lost_connection;
 mod many_workers;
+mod mcp;
+mod mcp_clients;
 mod notifications;
 mod output;
 mod permission_questions;
