@@ -70,7 +70,7 @@ impl ProgramInvocation {
 }
 
 /// Returns whether a store address contains a password, or may contain one.
-fn contains_password(address: &str) -> bool {
+pub fn contains_password(address: &str) -> bool {
     if address.starts_with("sqlite:") {
         return false;
     }

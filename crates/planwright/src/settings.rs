@@ -432,6 +432,31 @@ pub fn read_git_env() -> GitEnv {
     }
 }
 
+/// Where agents keep their settings.
+pub struct ClientDirectories {
+    pub home: Option<PathBuf>,
+    /// Claude Code's own choice.
+    pub claude_config: Option<PathBuf>,
+    /// Codex's own choice.
+    pub codex_home: Option<PathBuf>,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is the only one that reads the environment"
+)]
+pub fn read_client_directories() -> ClientDirectories {
+    let directory = |name: &str| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    };
+    ClientDirectories {
+        home: directory("HOME"),
+        claude_config: directory("CLAUDE_CONFIG_DIR"),
+        codex_home: directory("CODEX_HOME"),
+    }
+}
+
 /// The whole environment. Actors get only the variables they are allowed.
 #[expect(
     clippy::disallowed_methods,

@@ -11,6 +11,7 @@ use crate::cli::App;
 use crate::commands::{CommandAnswer, serve, work};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
+use crate::mcp::install::InstallArgs;
 use crate::mcp::{self, AgentAccess};
 use crate::{host, signals};
 
@@ -19,8 +20,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Let other agents start and watch plans, over the Model Context Protocol
 ///
-/// Agents can start, watch, revise and cancel plans of their own. They cannot answer, approve or land: you do.
+/// Agents can start, watch, revise and cancel plans of their own. They cannot answer, approve or land: you do. Set
+/// it up with: planwright mcp install claude
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct McpArgs {
     /// Name under which plans are started. Only agents of the same name can revise and cancel them
     #[arg(long, value_name = "NAME", default_value = "mcp", value_parser = parse_agent_name)]
@@ -28,6 +31,13 @@ pub struct McpArgs {
     /// Number of plans to run at once, of those that are started here
     #[arg(long, value_name = "N", default_value = "2")]
     work: NonZeroUsize,
+    #[command(subcommand)]
+    command: Option<McpCommand>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum McpCommand {
+    Install(InstallArgs),
 }
 
 /// What the main thread waits for.
@@ -37,9 +47,16 @@ enum ServingSignal {
     Stopped,
 }
 
+pub fn run(args: &McpArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+    match &args.command {
+        Some(McpCommand::Install(install)) => mcp::install::run(install, app),
+        None => serve_client(args, app),
+    }
+}
+
 /// Serves one client until it closes the input. The plans that it started run here, on threads of a worker that starts
 /// with the first of them; at the end they are given back.
-pub fn run(args: &McpArgs, app: &App) -> Result<CommandAnswer, CommandError> {
+fn serve_client(args: &McpArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let stop = Stop::default();
     signals::stop_on_signals(&stop)?;
     // Must happen before the engine is opened, because the engine reads the host's id.
@@ -47,9 +64,10 @@ pub fn run(args: &McpArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?.clone();
     let caller = mcp::choose_caller(&args.name);
     if std::io::stdin().is_terminal() {
+        let install = app.invocation.render_hint("planwright mcp install claude");
         let _ = writeln!(
             anstream::stderr().lock(),
-            "Waiting for a client on standard input."
+            "Waiting for a client on standard input. To set one up: {install}"
         );
     }
     let (sender, signals) = sync_channel(1);

@@ -7,6 +7,7 @@
 mod agent_access;
 mod change_notices;
 mod client_session;
+pub mod install;
 mod line_reader;
 mod message;
 mod message_writer;

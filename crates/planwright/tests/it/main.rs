@@ -39,6 +39,7 @@ mod lost_connection;
 mod many_workers;
 mod mcp;
 mod mcp_clients;
+mod mcp_install;
 mod notifications;
 mod output;
 mod permission_questions;
