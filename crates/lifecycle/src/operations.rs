@@ -13,7 +13,7 @@ use plan::command::{
 use plan::command::{ChangesetSelector, LinkedPlan, NewPlan};
 use plan::decision::ReportedDecision;
 use plan::invariant::{Gate, RuleName};
-use plan::judgement::RuleOutcome;
+use plan::judgement::{GateJudgement, RuleOutcome};
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{ApplyState, ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
@@ -249,19 +249,25 @@ impl Lifecycle {
         let (result, captured) = self
             .sandboxes()
             .capture_if_held(plan_id, epoch, result, exceptions)?;
+        let complete = |judgement| CompleteExecute {
+            epoch,
+            result: result.clone(),
+            captured: captured.clone(),
+            allow_empty: exceptions.empty_result,
+            judgement,
+        };
+        let is_refused_as_empty = !exceptions.empty_result
+            && result.is_empty()
+            && self.get_plan(plan_id)?.plan.has_targets();
+        if is_refused_as_empty {
+            // No rule has to be checked for that.
+            return self.submit_for_plan(plan_id, complete(GateJudgement::default()), call);
+        }
         let gate_subject = GateSubject::Result(&result);
         // The rule checks may take longer than the lease.
         let committed = self.keep_lease_while(plan_id, epoch, call, || {
             self.gates()
-                .submit_judged(plan_id, Gate::Result, &gate_subject, call, |judgement| {
-                    CompleteExecute {
-                        epoch,
-                        result: result.clone(),
-                        captured: captured.clone(),
-                        allow_empty: exceptions.empty_result,
-                        judgement,
-                    }
-                })
+                .submit_judged(plan_id, Gate::Result, &gate_subject, call, complete)
         })?;
         self.read_outcome(committed)
     }

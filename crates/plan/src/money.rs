@@ -19,10 +19,15 @@ const DIGITS: usize = 6;
 const MAX_MICROS: u64 = i64::MAX.unsigned_abs();
 
 impl fmt::Display for Money {
-    /// Writes whole cents, rounded up: `$0.42`.
+    /// Writes at least whole cents, and below a dollar up to four decimals: `$1.05`, `$0.42`, `$0.0421`. Rounds up.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cents = self.0.div_ceil(10_000);
-        f.pad(&format!("${}.{:02}", cents / 100, cents % 100))
+        let tenths_of_mills = self.0.div_ceil(100);
+        if self.0 >= 1_000_000 || tenths_of_mills.is_multiple_of(100) {
+            let cents = self.0.div_ceil(10_000);
+            return f.pad(&format!("${}.{:02}", cents / 100, cents % 100));
+        }
+        let text = format!("$0.{tenths_of_mills:04}");
+        f.pad(text.trim_end_matches('0'))
     }
 }
 
@@ -88,9 +93,20 @@ mod tests {
     }
 
     #[test]
-    fn display_rounds_up_to_whole_cents() {
-        assert_eq!(Money(2_500_000).to_string(), "$2.50");
-        assert_eq!(Money(1).to_string(), "$0.01");
-        assert_eq!(Money(0).to_string(), "$0.00");
+    fn display_has_four_decimals_below_a_dollar() {
+        for (micros, text) in [
+            (2_500_000, "$2.50"),
+            (1_234_567, "$1.24"),
+            (420_000, "$0.42"),
+            (42_100, "$0.0421"),
+            (42_101, "$0.0422"),
+            (120_500, "$0.1205"),
+            (125_000, "$0.125"),
+            (999_999, "$1.00"),
+            (1, "$0.0001"),
+            (0, "$0.00"),
+        ] {
+            assert_eq!(Money(micros).to_string(), text, "{micros}");
+        }
     }
 }

@@ -117,11 +117,18 @@ impl App {
     pub fn resolve_plan(&self, handle: &str) -> Result<PlanId, CommandError> {
         let plan_id = self.resolve_handle(handle)?;
         self.mentioned_plan.set(Some(plan_id));
+        // `@-` must name the same plan again: one looks at it first, and then lands it.
+        let is_relative = matches!(handle, "@" | "@-");
         // A full id resolves without a lookup, so the plan may not exist.
-        if handle != "@" && self.lifecycle()?.get_plan(plan_id).is_ok() {
+        if !is_relative && self.lifecycle()?.get_plan(plan_id).is_ok() {
             self.remember_plan(plan_id);
         }
         Ok(plan_id)
+    }
+
+    /// Neither a script's plumbing nor an agent's run.
+    pub fn is_typed_by_person(&self) -> bool {
+        self.is_typed_by_person
     }
 
     /// Makes `@` name this plan in this checkout. Does nothing for scripts and agents: the plans they name must

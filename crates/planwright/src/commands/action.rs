@@ -83,7 +83,7 @@ fn create_action(file: &Path, key: Option<&str>, app: &App) -> Result<CommandAns
         ui::style_text(ui::BOLD, action.name())
     );
     let hint = format!(
-        "planwright use {}{}",
+        "planwright run --action {}{}",
         action.name(),
         required_arguments(&action)
     );
@@ -259,6 +259,6 @@ fn required_arguments(action: &Action) -> String {
         .iter()
         .filter(|spec| spec.required);
     required
-        .map(|spec| format!(" --arg {}=VALUE", spec.name))
+        .map(|spec| format!(" {}=VALUE", spec.name))
         .collect()
 }

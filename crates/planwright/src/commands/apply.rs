@@ -16,7 +16,7 @@ use store::PlanRow;
 use crate::cli::App;
 use crate::commands::drop::resolve_hunks;
 use crate::commands::plan_arg::may_name_plan;
-use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, diff, goal_line};
+use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, diff, first_landing, goal_line};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::invocation::quote_word;
@@ -234,6 +234,13 @@ pub fn land_plan(
         && !done.repeated
     {
         notify::PersonNotifier::from_settings(app).notify(&done.plan);
+        let proposal = first_landing::propose_rule(app, &done.plan);
+        let mut answer = describe_landing(app, outcome)?;
+        answer.messages.extend(proposal.map(|text| UserMessage {
+            level: "info",
+            text,
+        }));
+        return Ok(answer);
     }
     describe_landing(app, outcome)
 }

@@ -10,9 +10,13 @@ use crate::error::CommandError;
 
 /// Print shell completions
 ///
-/// They know your plans, agents, actions, projects, rules and settings. For bash and zsh, add to ~/.bashrc or
-/// ~/.zshrc: source <(planwright completions bash). For fish, add to its configuration: planwright completions
-/// fish | source
+/// They know your plans, agents, actions, projects, rules and settings.
+///
+/// In ~/.bashrc: source <(planwright completions bash)
+///
+/// In ~/.zshrc: source <(planwright completions zsh)
+///
+/// In ~/.config/fish/config.fish: planwright completions fish | source
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
     /// Shell to generate completions for

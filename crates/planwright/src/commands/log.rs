@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use actors::Stop;
 use lifecycle::{CommitWatcher, TranscriptStart};
 use plan::{PlanId, RecordedEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,8 +16,8 @@ use crate::commands::transcript_follow;
 use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::ui;
 use crate::wire::{DecisionView, EventView};
+use crate::{signals, ui};
 
 /// Show what happened to a plan
 #[derive(Debug, clap::Args)]
@@ -188,10 +189,13 @@ fn follow_plan(
     plan_id: PlanId,
     mut formatter: EventFormatter,
 ) -> Result<CommandAnswer, CommandError> {
+    let stop = Stop::default();
+    signals::stop_on_signals(&stop)?;
     let lifecycle = app.lifecycle()?;
     let mut commits = lifecycle.watch_commits()?;
     let mut last_version = 0;
     loop {
+        refuse_if_interrupted(app, plan_id, &stop)?;
         let row = lifecycle.get_plan(plan_id)?;
         if row.plan.version().0 > last_version {
             for recorded in lifecycle.read_history(plan_id)? {
@@ -206,18 +210,39 @@ fn follow_plan(
             }
         }
         let is_final = row.plan.stage().is_final();
-        if is_final || !wait_for_commit_or_reader_end(&mut commits)? {
+        if is_final || !wait_for_commit_or_reader_end(&mut commits, &stop)? {
             let data = json!({ "plan_id": plan_id, "events": last_version });
             return Ok(CommandAnswer::new(data, String::new()));
         }
     }
 }
 
+/// Says that a signal only ended the following.
+pub(super) fn refuse_if_interrupted(
+    app: &App,
+    plan_id: PlanId,
+    stop: &Stop,
+) -> Result<(), CommandError> {
+    if !stop.is_requested() {
+        return Ok(());
+    }
+    let handle = app.lifecycle()?.short_handle(plan_id)?;
+    let message = "Detached. The plan is not affected. To follow it again:";
+    Err(CommandError::new(CommandExit::Interrupted, message)
+        .with_hint(format!("planwright log {handle} --follow")))
+}
+
 /// Waits for a commit, but not longer than until the plan should be read in any case. Returns `false` once
 /// nobody reads standard output any more.
-fn wait_for_commit_or_reader_end(commits: &mut CommitWatcher<'_>) -> Result<bool, CommandError> {
+fn wait_for_commit_or_reader_end(
+    commits: &mut CommitWatcher<'_>,
+    stop: &Stop,
+) -> Result<bool, CommandError> {
     let started = Instant::now();
     while has_reader() {
+        if stop.is_requested() {
+            return Ok(true);
+        }
         if commits.wait_for_commit(READER_CHECK_INTERVAL)? || started.elapsed() >= READ_INTERVAL {
             return Ok(true);
         }

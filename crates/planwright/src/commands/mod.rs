@@ -20,6 +20,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod drop;
+mod first_landing;
 mod help;
 mod init;
 mod list;

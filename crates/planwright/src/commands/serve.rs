@@ -16,7 +16,7 @@ use crate::error::{CommandError, ServerHost};
 use crate::exit::CommandExit;
 use crate::server_registry::{ServerRegistry, server_directory};
 use crate::settings::StoreAddress;
-use crate::{home, signals, ui};
+use crate::{home, host, signals, ui};
 
 /// Serve the API and the web page on this machine
 ///
@@ -41,6 +41,9 @@ pub fn run(args: &ServeArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     refuse_agents()?;
     let stop = Stop::default();
     signals::stop_on_signals(&stop)?;
+    // Must happen before the engine is opened, because the engine reads the host's id once. The first repository may be
+    // registered later, by another process.
+    host::register_host(&app.settings.home)?;
     let lifecycle = app.lifecycle()?;
     let server = bind_server(args)?;
     let address = server.address();

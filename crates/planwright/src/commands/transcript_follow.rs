@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use actors::Stop;
 use lifecycle::{Lifecycle, LifecycleError, TranscriptStart};
 use plan::transcript::TranscriptEntry;
 use plan::{Epoch, PlanId};
@@ -9,11 +10,12 @@ use serde::Serialize;
 use serde_json::json;
 use store::{StoredTranscriptEntry, TranscriptPosition};
 
-use super::log::{has_reader, write_line};
+use super::log::{has_reader, refuse_if_interrupted, write_line};
 use super::transcript::run_heading;
 use crate::cli::{App, CliFormat};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
+use crate::signals;
 use crate::ui::{self, TrailDetail, TrailRenderer};
 
 /// How often to look for new entries: no commit announces them.
@@ -28,6 +30,8 @@ pub fn follow_transcript(
     plan_id: PlanId,
     start: TranscriptStart,
 ) -> Result<CommandAnswer, CommandError> {
+    let stop = Stop::default();
+    signals::stop_on_signals(&stop)?;
     let lifecycle = app.lifecycle()?;
     let mut commits = lifecycle.watch_commits()?;
     let mut transcript = lifecycle.transcript(plan_id, start)?;
@@ -50,6 +54,7 @@ pub fn follow_transcript(
             let data = json!({ "plan_id": plan_id, "entries": count });
             return Ok(CommandAnswer::new(data, String::new()));
         }
+        refuse_if_interrupted(app, plan_id, &stop)?;
         if last_entry_at.elapsed() >= MESSAGE_PAUSE {
             write_line(&printer.finish_message())?;
         }

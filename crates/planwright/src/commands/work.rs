@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::{App, CliFormat};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
-use crate::{actor_set, notify, signals, ui};
+use crate::{actor_set, host, notify, signals, ui};
 
 /// Run a worker that executes due plans until interrupted
 ///
@@ -42,6 +42,9 @@ pub struct WorkArgs {
 pub fn run(args: &WorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let stop = Stop::default();
     signals::stop_on_signals(&stop)?;
+    // Must happen before the engine is opened, because the engine reads the host's id once. The first repository may be
+    // registered later, by another process.
+    host::register_host(&app.settings.home)?;
     let lifecycle = app.lifecycle()?;
     if let Some(project) = &args.project {
         lifecycle.projects().get_project(project)?;

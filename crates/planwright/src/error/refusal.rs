@@ -1,7 +1,7 @@
 //! Exit codes, kinds and hints for refusals of the engine and for rules that failed at a gate.
 
 use api::next_steps::{NextStep, RaisedLimit, steps_for_failed_rules};
-use plan::invariant::{RuleName, RuleScope};
+use plan::invariant::{Gate, RuleName, RuleScope};
 use plan::judgement::PendingVerdictReason;
 use plan::ledger::AccountName;
 use plan::{GateBlocked, Refusal};
@@ -13,10 +13,13 @@ use crate::{home, limits, ui};
 
 /// Lists the failed rules. Needs a person if every one of them only waits for a person's verdict.
 pub fn from_blocked(blocked: &GateBlocked) -> CommandError {
-    let mut message = format!(
-        "{}. The plan did not change.",
-        capitalize_sentence(&blocked.to_string())
-    );
+    let consequence = match blocked.gate {
+        // An approval that was given with the same command stays.
+        Gate::Apply => "Nothing landed.",
+        Gate::Strategize | Gate::Execute | Gate::Result => "The plan did not change.",
+    };
+    let refusal = capitalize_sentence(&blocked.to_string());
+    let mut message = format!("{refusal}. {consequence}");
     let mut hints = Vec::new();
     let plan_id = blocked.plan.to_string();
     for failed in &blocked.failed {

@@ -440,10 +440,16 @@ fn fit_step(step: &str) -> String {
 
 /// Replaces the status line; an empty one clears it.
 fn draw_line(line: &str) {
-    // Bypass anstream, which would strip this sequence together with colours (`NO_COLOR`).
-    let _ = std::io::stderr().lock().write_all(b"\r\x1b[2K");
-    let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "{line}").and_then(|()| stderr.flush());
+    // In one write, so that no empty line is ever seen. Bypasses anstream, which would strip the erasing sequences
+    // together with colours (`NO_COLOR`).
+    let line = match anstream::AutoStream::choice(&std::io::stderr()) {
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(line).to_string(),
+        _ => line.to_owned(),
+    };
+    let line = line.replacen('\n', "\x1b[K\n", 1);
+    let _ = std::io::stderr()
+        .lock()
+        .write_all(format!("\r{line}\x1b[K").as_bytes());
 }
 
 /// The width of stderr's terminal in columns; 80 if unknown.

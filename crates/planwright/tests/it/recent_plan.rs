@@ -118,20 +118,21 @@ fn a_command_without_a_plan_takes_the_last_one_and_says_so() {
     assert_eq!(waited["plans"][0]["plan_id"], first.as_str());
 }
 
+/// One looks at a plan first, and then lands it.
 #[test]
-fn the_plan_before_goes_back_and_forth() {
+fn the_plan_before_stays_the_same_until_another_is_named() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.run_expecting(3, &["status", "@-"]);
     let (first, _) = env.start_plan(6);
     env.run_expecting(3, &["status", "@-"]);
     let (second, _) = env.start_plan(6);
-    for expected in [&first, &second, &first] {
-        assert_eq!(
-            env.run_expecting(0, &["status", "@-"])["plan_id"],
-            **expected
-        );
-        assert_eq!(recent_plan(&env), **expected);
+    for words in [["status", "@-"], ["why", "@-"], ["status", "@-"]] {
+        let shown = env.run_expecting(0, &words);
+        assert_eq!(shown["plan_id"], first.as_str(), "{words:?}");
+        assert_eq!(recent_plan(&env), second);
     }
+    let landed = env.run_expecting(0, &["apply", "@-", "--yes"]);
+    assert_eq!(landed["plan_id"], first.as_str());
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn one_argument_is_the_text_unless_it_names_a_plan() {
     );
     let refused = env.run_here(&["waive", "tests", "--reason", "not here"]);
     assert!(
-        refused.stdout.contains(&format!("plan {second}")),
+        refused.stdout.contains(&format!("plan {first}")),
         "{refused:?}"
     );
 }

@@ -202,6 +202,25 @@ fn a_transcript_is_followed_from_the_start_or_from_now() {
     assert_eq!(texts, ["looking around", "all written"], "{said:?}");
 }
 
+#[test]
+fn an_interrupted_follower_says_that_the_plan_is_not_affected() {
+    let busy = BusyPlan::with_script(TALKING_AGENT);
+    for (words, shown) in [
+        (&["--transcript", "--follow"][..], "looking around"),
+        (&["--follow"], "execute"),
+    ] {
+        let words = [&["log", busy.plan.as_str()], words].concat();
+        let mut follower = busy.start_typing(&words);
+        follower.wait_for_text(shown);
+        follower.send_interrupt();
+        let (status, seen) = follower.wait_for_end();
+        assert_eq!(status.code(), Some(130), "{seen}");
+        assert!(seen.contains("Detached."), "{seen}");
+    }
+    busy.release_agent();
+    assert_eq!(busy.driving.finish().exit_code(), Some(6));
+}
+
 /// Has this process come as far as to open the store?
 fn has_opened_store(running: &TestProcess) -> bool {
     let descriptors = format!("/proc/{}/fd", running.process_id());

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::TestProcess;
+use testkit::{TestProcess, TestProgram};
 
 use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv, describe_state, wait_for};
 use crate::many_workers::send_signal;
+use crate::shop_repository::ShopRepository;
 
 /// A plan that is left to workers.
 fn start_detached(env: &ScriptedAgentEnv, words: &[&str]) -> String {
@@ -342,4 +343,34 @@ fi
     let story = env.run_as_person(&["log", &plan]).stdout;
     assert!(story.contains("failed (transient): too busy"), "{story}");
     assert!(story.contains("will retry at"), "{story}");
+}
+
+/// The first repository may be registered after a worker or a server was started.
+#[test]
+fn a_worker_that_started_first_works_on_repositories_registered_later() {
+    let program = TestProgram::new(env!("CARGO_BIN_EXE_planwright"));
+    let worker = program.run(["--format", "json", "work"]).start();
+    let present = program.home().join("present");
+    wait_for("the worker is there", || {
+        std::fs::read_dir(&present).is_ok_and(|files| files.count() > 0)
+    });
+    let repo = ShopRepository::with_program(program);
+    let script = "name: scribe\nkind: command\ncommand: [sh, -c, \"echo more >> src/a.txt\"]\n";
+    let script = repo.write_file_beside("scribe.yaml", script);
+    repo.run_ok(&["agent", "add", &script]);
+    let words = [
+        "--format",
+        "json",
+        "run",
+        "--detach",
+        "--agent",
+        "scribe",
+        "Write a line",
+    ];
+    let run = repo.program.run(words).with_directory(repo.shop_path());
+    let plan = run.finish().data()["plan_id"].as_str().unwrap().to_owned();
+    wait_for("the worker is done", || {
+        repo.plan_state(&plan) == "execute/complete"
+    });
+    stop_worker(worker);
 }

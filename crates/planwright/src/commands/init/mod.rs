@@ -193,6 +193,11 @@ fn try_tests(
     Ok(Some(TestTrial { command, exit_code }))
 }
 
+/// Finds the command that runs a repository's tests. Runs nothing of it.
+pub fn find_test_command(root: &Path) -> Option<String> {
+    detect::detect_setup(root).test
+}
+
 fn next_command(found: &detect::DetectedSetup) -> String {
     match found.agents.as_slice() {
         [] => "planwright agent list".to_owned(),

@@ -108,7 +108,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             lifecycle.revise_plan(plan, &text, Vec::new(), &call)?;
             Ok(ReviewChoice::Continue)
         }
-        Some("f" | "files" | "drop" | "drop files") => {
+        Some("f" | "x" | "files" | "drop" | "drop files") => {
             let Some(patterns) = ui::ask_person("Which files should be dropped? ") else {
                 return Ok(ReviewChoice::AskAgain);
             };
@@ -124,7 +124,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             }
             Ok(ReviewChoice::AskAgain)
         }
-        Some("l" | "later") | None => {
+        Some("l" | "later" | "q" | "quit") | None => {
             describe_plan(app, row).map(|answer| ReviewChoice::End(Box::new(answer)))
         }
         Some(_) => {
@@ -360,10 +360,28 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
     Ok(answer)
 }
 
+/// Keeps the first line and the end. `why` shows all of it.
+fn shorten_evidence(found: &str) -> String {
+    const MAX_LINES: usize = 10;
+    let escaped = ui::escape_controls(found);
+    let lines: Vec<&str> = escaped.lines().collect();
+    match lines.len() > MAX_LINES + 1 {
+        false => lines.join("\n"),
+        true => {
+            let end = lines[lines.len() - MAX_LINES..].join("\n");
+            format!("{}\n…\n{end}", lines[0])
+        }
+    }
+}
+
 /// Lists the rules that block a plan, with their evidence.
 fn describe_blocking_rules(row: &PlanRow) -> String {
-    let format_rule =
-        |rule: &RuleName, found: &str| format!("  {rule}: {}\n", ui::escape_controls(found));
+    let format_rule = |rule: &RuleName, found: &str| {
+        format!(
+            "  {rule}: {}\n",
+            shorten_evidence(found).replace('\n', "\n    ")
+        )
+    };
     match row.current_verdict() {
         Some(verdict) => {
             let failed = verdict.failed.iter();
