@@ -12,6 +12,7 @@
 pub mod actions;
 pub mod actors;
 pub mod change_size;
+pub mod changed_texts;
 pub mod derived_plans;
 pub mod diagnosis;
 pub mod doctor;

@@ -52,6 +52,9 @@ pub(crate) enum ApprovalPurpose {
 /// The input for a new plan.
 #[derive(Debug, Clone, Default)]
 pub struct UseRequest {
+    /// From [`Lifecycle::new_plan_id`], for a caller that named the plan before it could be created. Otherwise the plan
+    /// gets a new id.
+    pub plan_id: Option<PlanId>,
     pub action: Option<QualifiedName>,
     /// Defaults to the action's description.
     pub goal: Option<String>,
@@ -99,6 +102,11 @@ impl Lifecycle {
         self.submit(ArchiveAction(name.clone()), &CommandTarget::default(), call)?;
         self.get_action(name)
             .map_err(LifecycleError::into_commit_unknown)
+    }
+
+    /// Returns an id that no plan has, for [`UseRequest::plan_id`].
+    pub fn new_plan_id(&self) -> PlanId {
+        self.ids.new_plan_id()
     }
 
     /// Creates a plan, with or without an action.
@@ -602,7 +610,7 @@ impl Lifecycle {
 
     pub(crate) fn new_plan(&self, request: UseRequest) -> NewPlan {
         NewPlan {
-            id: self.ids.new_plan_id(),
+            id: request.plan_id.unwrap_or_else(|| self.new_plan_id()),
             action: request.action,
             goal: request.goal,
             arguments: request.arguments,

@@ -1,9 +1,10 @@
-//! Finds the repository of the current directory and its project, or registers one.
+//! Finds the repository of a directory and its project, or registers one.
 
 use std::path::{Path, PathBuf};
 
 use api::plan_config::RepositoryAction;
 use api::projects;
+use lifecycle::Call;
 use plan::QualifiedName;
 use sandbox::{GitLocation, locate_git_repository};
 
@@ -29,7 +30,12 @@ pub fn list_actions() -> Result<Vec<RepositoryAction>, CommandError> {
 
 /// Asks git for the repository of the current directory.
 pub fn inspect_repository() -> Result<GitLocation, CommandError> {
-    locate_git_repository(&settings::read_git_env(), Path::new("."), None)
+    inspect_directory(Path::new("."))
+}
+
+/// Asks git for the repository of a directory.
+pub fn inspect_directory(directory: &Path) -> Result<GitLocation, CommandError> {
+    locate_git_repository(&settings::read_git_env(), directory, None)
         .map_err(|error| lifecycle::LifecycleError::Sandbox(error).into())
 }
 
@@ -39,11 +45,10 @@ pub fn find_project(app: &App, here: &GitLocation) -> Result<Option<QualifiedNam
 }
 
 /// Registers a repository as a project.
-pub fn register_project(app: &App, here: &GitLocation) -> Result<QualifiedName, CommandError> {
-    let call = app.new_call();
-    Ok(projects::register_repository(
-        app.lifecycle()?,
-        here,
-        &call,
-    )?)
+pub fn register_project(
+    app: &App,
+    here: &GitLocation,
+    call: &Call,
+) -> Result<QualifiedName, CommandError> {
+    Ok(projects::register_repository(app.lifecycle()?, here, call)?)
 }

@@ -74,6 +74,7 @@ mod limits;
 mod mcp;
 mod nested_run;
 mod notify;
+mod plan_draft;
 mod plan_notices;
 mod publish;
 mod recent_plan;

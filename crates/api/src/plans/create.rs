@@ -3,7 +3,7 @@
 use actors::has_preset_strategy;
 use lifecycle::{Call, Lifecycle, LifecycleError, OperationOutcome, UseRequest};
 use plan::actor::ActorKind;
-use plan::{ActorDefinition, PlanActors, Profile, QualifiedName};
+use plan::{ActorDefinition, PlanActors, PlanId, Profile, QualifiedName};
 use serde::Deserialize;
 
 use crate::actions::{self, ActionError, FoundAction};
@@ -14,6 +14,9 @@ use crate::plan_config::{LimitOverrides, PlanConfig};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CreatePlanRequest {
+    /// An id that the engine made for this plan before its goal was known. Never part of a request that is read.
+    #[serde(skip)]
+    pub plan_id: Option<PlanId>,
     /// Defaults to the action's description.
     pub goal: Option<String>,
     /// The template. Without one, the plan has only a goal.
@@ -92,6 +95,7 @@ pub fn create_plan(
         }
     };
     let use_request = UseRequest {
+        plan_id: request.plan_id,
         action: action_name,
         goal: request.goal.clone(),
         arguments: request.arguments.clone(),

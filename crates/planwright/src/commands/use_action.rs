@@ -97,7 +97,9 @@ fn find_own_project(
             let place = current_repository::inspect_repository()?;
             match current_repository::find_project(app, &place)? {
                 Some(project) => Ok(Some(project)),
-                None => current_repository::register_project(app, &place).map(Some),
+                None => {
+                    current_repository::register_project(app, &place, &app.new_call()).map(Some)
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use api::plan_config::{PlanConfig, RepositoryConfig};
+use api::plan_config::PlanConfig;
 use api::plans::{self, CreatePlanError, CreatePlanRequest};
 use plan::actor::ActorIsolation;
 use plan::profile::AutomationStep;
@@ -13,9 +13,10 @@ use super::RunArgs;
 use crate::cli::{App, CliFormat};
 use crate::commands::{CommandAnswer, use_action};
 use crate::error::CommandError;
+use crate::plan_draft::PlanDraft;
 use crate::plan_notices::describe_notices;
 use crate::settings::SettingKey;
-use crate::{current_repository, repository_config, ui};
+use crate::{current_repository, ui};
 
 /// Creates a plan and announces it on standard error.
 pub fn create_plan(
@@ -24,60 +25,37 @@ pub fn create_plan(
     goal: Option<String>,
 ) -> Result<PlanId, CommandError> {
     let arguments = parse_arguments(args)?;
-    let lifecycle = app.lifecycle()?;
     // An action may need no repository.
     let is_elsewhere = args.action.is_some() && current_repository::find_checkout_root().is_none();
-    let here = if args.no_project || args.project.is_some() || is_elsewhere {
-        None
-    } else {
-        Some(current_repository::inspect_repository().map_err(hint_other_projects)?)
-    };
-    let registered = match (&here, &args.project) {
-        (Some(place), _) => current_repository::find_project(app, place)?,
-        (None, project) => project.clone(),
-    };
-    let mut request = CreatePlanRequest {
+    let request = CreatePlanRequest {
         goal,
         action: args.action.clone(),
         arguments,
-        projects: registered.iter().cloned().collect(),
+        projects: args.project.iter().cloned().collect(),
         actor: args.actor.clone(),
         profile: args.profile,
         limits: args.limits.overrides(),
         strategy_wanted: args.strategy,
         with_uncommitted_changes: args.with_changes,
+        ..CreatePlanRequest::default()
     };
-    let config = match (&registered, &here) {
-        (Some(_), _) => read_config(app, &request)?,
-        // The repository is registered below, once the agent and the limits are valid.
-        (None, Some(place)) => repository_config::add_user_config(
-            &app.settings,
-            repository_config::read_for_repository(&place.path)?,
-        )?,
-        (None, None) => {
-            repository_config::add_user_config(&app.settings, RepositoryConfig::default())?
-        }
+    let mut draft = if args.no_project || args.project.is_some() || is_elsewhere {
+        PlanDraft::for_projects(app, request)?
+    } else {
+        let place = current_repository::inspect_repository().map_err(hint_other_projects)?;
+        PlanDraft::for_repository(app, place, request)?
     };
-    match plans::check_actor(&request, &config) {
+    match draft.check_actor() {
         Err(CreatePlanError::SeveralActors(names)) => {
             let actor = ask_for_actor(app, names)?;
-            remember_actor(app, &actor, &config);
-            request.actor = Some(actor);
-            plans::check_actor(&request, &config)?;
+            remember_actor(app, &actor, &draft.config);
+            draft.request.actor = Some(actor);
+            draft.check_actor()?;
         }
         checked => checked?,
     }
-    let config = match (registered, &here) {
-        (None, Some(place)) => {
-            request
-                .projects
-                .push(current_repository::register_project(app, place)?);
-            // Read again: the policy refers to resources by name, and a new project has them only now.
-            read_config(app, &request)?
-        }
-        (Some(_), _) | (None, None) => config,
-    };
-    let created = plans::create_plan(lifecycle, &request, &config, &app.new_call())?;
+    let call = app.new_call();
+    let (request, created) = draft.create(app, &call, &call)?;
     let plan = &created.outcome.plan;
     app.remember_plan(plan.id());
     if app.format == CliFormat::Human {
@@ -99,10 +77,6 @@ fn parse_arguments(args: &RunArgs) -> Result<Vec<(String, String)>, CommandError
         })
     });
     parsed.collect()
-}
-
-fn read_config(app: &App, request: &CreatePlanRequest) -> Result<PlanConfig, CommandError> {
-    repository_config::read_plan_config(&app.settings, app.lifecycle()?, &request.projects)
 }
 
 fn hint_other_projects(error: CommandError) -> CommandError {
