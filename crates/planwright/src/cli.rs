@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lifecycle::{Call, Lifecycle};
-use plan::{PlanId, QualifiedName};
+use plan::{Caller, PlanId, QualifiedName};
 use store::Clock;
 
 use crate::commands::{self, CommandAnswer};
@@ -68,6 +68,8 @@ pub struct App {
     mentioned_plan: Cell<Option<PlanId>>,
     /// False for plumbing commands and inside an agent's run.
     is_typed_by_person: bool,
+    /// Who calls in a request of an editor, instead of the person at the command line.
+    editor_agent: Option<Caller>,
 }
 
 impl App {
@@ -85,7 +87,27 @@ impl App {
             lifecycle: OnceCell::new(),
             mentioned_plan: Cell::new(None),
             is_typed_by_person: false,
+            editor_agent: None,
         })
+    }
+
+    /// The context of one request of an editor, in a thread of its own. Prints nothing.
+    pub fn for_editor(
+        settings: Settings,
+        invocation: ProgramInvocation,
+        editor_agent: Caller,
+    ) -> Self {
+        Self {
+            settings,
+            format: CliFormat::Json,
+            clock: Clock::default(),
+            invocation,
+            slow_steps: SlowStepReporter::new(ProgressAudience::for_format(CliFormat::Json)),
+            lifecycle: OnceCell::new(),
+            mentioned_plan: Cell::new(None),
+            is_typed_by_person: false,
+            editor_agent: Some(editor_agent),
+        }
     }
 
     /// Returns the engine on the configured store. Opening it writes nothing.
@@ -107,9 +129,22 @@ impl App {
         Ok(self.lifecycle.get_or_init(|| lifecycle))
     }
 
-    /// Returns a call by the current caller: the person, or a worker inside an agent's run.
+    /// Returns a call by the current caller: the person, the agent inside whose run this is, or an editor's agent.
     pub fn new_call(&self) -> Call {
-        Call::by(home::current_caller())
+        Call::by(
+            self.editor_agent
+                .clone()
+                .unwrap_or_else(home::current_caller),
+        )
+    }
+
+    /// Returns a call for what comes with driving a plan, such as taking it over from a process that ended. An editor's
+    /// agent may not do that, but the worker that runs its plans may.
+    pub fn new_worker_call(&self, owner: &str) -> Call {
+        match &self.editor_agent {
+            Some(_) => Call::by(Caller::Worker(owner.to_owned())),
+            None => self.new_call(),
+        }
     }
 
     /// Resolves a handle. `@` is the plan last created or named in this checkout, else the newest plan here;
@@ -322,6 +357,7 @@ fn run_command(
         lifecycle: OnceCell::new(),
         mentioned_plan: Cell::new(None),
         is_typed_by_person: !is_plumbing(name) && crate::settings::enclosing_run().is_none(),
+        editor_agent: None,
     };
     let result = match cli.command {
         Some(command) => command.run(&app),
@@ -333,10 +369,10 @@ fn run_command(
     })
 }
 
-/// Plumbing commands always answer in JSON. The MCP server has standard output for itself.
+/// Plumbing commands always answer in JSON. `acp` and `mcp` print nothing but messages of their protocols.
 fn effective_format(cli: &Cli, name: &str) -> CliFormat {
     match name {
-        "mcp" => CliFormat::Human,
+        "acp" | "mcp" => CliFormat::Human,
         name if is_plumbing(name) => CliFormat::Json,
         _ => cli.format,
     }

@@ -41,6 +41,12 @@ pub fn current_caller() -> Caller {
     }
 }
 
+/// The agent that an editor of the current person talks to. Its plans are those of every editor of this person, so that
+/// a session can be continued in another one.
+pub fn editor_agent() -> Caller {
+    Caller::Agent(format!("in an editor of {}", current_person().name()))
+}
+
 /// Creates a directory that only its owner can enter, and missing parents. Leaves an existing one unchanged.
 pub fn make_private_directory(path: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();

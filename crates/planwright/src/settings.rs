@@ -278,6 +278,13 @@ impl Settings {
         Ok(Self { home, values })
     }
 
+    /// Reads everything again, for a process that runs for long.
+    pub fn reload(&self) -> Result<Self, CommandError> {
+        let store = self.get(SettingKey::Store);
+        let flag = store.value.as_deref();
+        Self::load(flag.filter(|_| store.origin == SettingOrigin::Flag))
+    }
+
     pub fn all(&self) -> &[Setting] {
         &self.values
     }

@@ -90,7 +90,7 @@ Every day:
 
 More for plans:  approve, drop, open, path, shell, use, wait, waive, work
 Definitions:     action, agent, config, init, profile, project, rule
-For programs:    completions, mcp, plan, plumbing, serve
+For programs:    acp, completions, mcp, plan, plumbing, serve
 Upkeep:          demo, doctor, sandbox, store
 
 Options:

@@ -7,6 +7,7 @@ pub mod serve;
 pub mod supervise;
 pub mod why;
 
+mod acp;
 mod action;
 mod agent;
 mod agent_test;
@@ -125,6 +126,7 @@ pub enum CliCommand {
     Work(work::WorkArgs),
     Serve(serve::ServeArgs),
     Open(open::OpenArgs),
+    Acp(acp::AcpArgs),
     Mcp(mcp::McpArgs),
     Path(path::PathArgs),
     Shell(shell::ShellArgs),
@@ -165,6 +167,7 @@ impl CliCommand {
             Self::Work(args) => work::run(&args, app),
             Self::Serve(args) => serve::run(&args, app),
             Self::Open(args) => open::run(&args, app),
+            Self::Acp(args) => acp::run(&args, app),
             Self::Mcp(args) => mcp::run(&args, app),
             Self::Agent(command) => command.run(app),
             Self::Use(args) => use_action::run(&args, app),

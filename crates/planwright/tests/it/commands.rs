@@ -337,10 +337,10 @@ fn every_command_for_programs() {
     let events = shell.run(&["plumbing", "events", "--limit", "2"]).finish();
     assert_eq!(events.envelope()["data"]["events"], 2);
     ran.insert("plumbing events".to_owned());
-    // Servers and tests of agents have tests of their own.
+    // Servers, editors and tests of agents have tests of their own.
     let stopped = shell.run_quietly(&["open", "--stop"]);
     assert_eq!(stopped["stopped"], false);
-    ran.extend(["actor test", "open", "serve"].map(str::to_owned));
+    ran.extend(["acp", "actor test", "open", "serve"].map(str::to_owned));
     let script = shell.run_quietly(&["completions", "bash"]);
     assert!(script["script"].as_str().unwrap().contains("planwright"));
     ran.insert("completions".to_owned());

@@ -6,6 +6,11 @@
 )]
 
 mod acp_agents;
+mod acp_client;
+mod acp_connection;
+mod acp_editor;
+mod acp_landing;
+mod acp_sessions;
 mod advice;
 mod agent_test;
 mod answers;

@@ -17,7 +17,8 @@ use crate::invocation::quote_word;
 use crate::limits::LimitArgs;
 use crate::{completion, host};
 
-pub use session::continue_plan;
+pub use session::{DriveEnd, DriveObserver, continue_plan, drive_plan};
+pub use session_end::{describe_blocking_rules, describe_strategy, is_result_unchanged};
 
 /// Run an agent on a goal and review the result, or continue a plan
 #[derive(Debug, clap::Args)]

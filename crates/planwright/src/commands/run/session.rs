@@ -204,16 +204,19 @@ fn drive_until_idle(
             DriveOutcome::OverBudget(over) => {
                 progress.show_waiting(&format!("waiting: {over}"));
                 // The budget may be reserved by dead holders, and there may be no worker to reclaim it.
-                let _ = lifecycle
-                    .leases()
-                    .reclaim_expired_leases(MAX_RECLAIMED_LEASES, &app.new_call());
+                let _ = lifecycle.leases().reclaim_expired_leases(
+                    MAX_RECLAIMED_LEASES,
+                    &app.new_worker_call(drive.owner),
+                );
             }
             DriveOutcome::Idle(IdleReason::Held) => {
                 progress.show_waiting("another process is working on it");
                 // Refused while the holder is alive.
-                let _ = lifecycle
-                    .leases()
-                    .take_over_lease(plan_id, &mut watch, &app.new_call());
+                let _ = lifecycle.leases().take_over_lease(
+                    plan_id,
+                    &mut watch,
+                    &app.new_worker_call(drive.owner),
+                );
                 held_elsewhere = Some(lifecycle.get_plan(plan_id)?);
             }
             DriveOutcome::NoActor(name) => return Err(unknown_actor_error(app, plan_id, &name)?),

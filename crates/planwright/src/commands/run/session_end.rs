@@ -187,7 +187,7 @@ fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
 }
 
 /// Returns whether the last two results are identical.
-fn is_result_unchanged(history: &[RecordedEvent]) -> bool {
+pub fn is_result_unchanged(history: &[RecordedEvent]) -> bool {
     let results = history
         .iter()
         .rev()
@@ -273,7 +273,8 @@ fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandE
     }
 }
 
-fn describe_strategy(app: &App, row: &PlanRow) -> Result<String, CommandError> {
+/// Lists the decisions of a strategy.
+pub fn describe_strategy(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let decisions = app.lifecycle()?.read_decisions(row.plan.id())?;
     let mut text = String::new();
     for node in decisions.iter().skip(1) {
@@ -375,7 +376,7 @@ fn shorten_evidence(found: &str) -> String {
 }
 
 /// Lists the rules that block a plan, with their evidence.
-fn describe_blocking_rules(row: &PlanRow) -> String {
+pub fn describe_blocking_rules(row: &PlanRow) -> String {
     let format_rule = |rule: &RuleName, found: &str| {
         format!(
             "  {rule}: {}\n",
