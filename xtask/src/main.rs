@@ -18,6 +18,7 @@ mod child;
 mod ci;
 mod coverage;
 mod dist;
+mod editors;
 mod man;
 mod mutants;
 mod names;
@@ -65,6 +66,7 @@ enum XtaskCommand {
     Man(man::ManArgs),
     Screenshots(screenshots::ScreenshotsArgs),
     Dist(dist::DistArgs),
+    Editors(editors::EditorsArgs),
     Tidy(tidy::TidyArgs),
     Postgres(postgres::PostgresArgs),
     #[command(hide = true)]
@@ -84,6 +86,7 @@ impl XtaskCommand {
             Self::Man(arguments) => man::run(&arguments),
             Self::Screenshots(arguments) => screenshots::run(&arguments),
             Self::Dist(arguments) => dist::run(&arguments),
+            Self::Editors(arguments) => editors::run(&arguments),
             Self::Tidy(arguments) => tidy::run(&arguments),
             Self::Postgres(arguments) => postgres::run(&arguments),
             Self::PostgresGuard(arguments) => postgres::guard(&arguments),
