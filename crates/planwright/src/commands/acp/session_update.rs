@@ -37,7 +37,11 @@ impl UpdateWriter {
             TranscriptContent::Checklist { items } => describe_checklist(items),
             TranscriptContent::Permission(permission) => match permission.status {
                 PermissionStatus::Asked => {
-                    message_update(&format!("Asks to {}\n\n", permission.describe_call()))
+                    // The editor speaks as an agent, so it cannot answer for the person.
+                    message_update(&format!(
+                        "Asks to {}. It waits for you: decide it on the page, or see `planwright status`.\n\n",
+                        permission.describe_call()
+                    ))
                 }
                 PermissionStatus::Rejected => thought_update(&format!(
                     "Rejected: {} ({})",
