@@ -10,8 +10,14 @@ pub fn find_installed_version(program: &Path) -> Option<String> {
         .or_else(|| find_version_in_name(&real))
 }
 
-/// From `package.json` of the innermost package that the program is in.
+/// From the manifest of the package that the program is in.
 fn find_node_version(program: &Path) -> Option<String> {
+    let manifest = find_node_manifest(program)?;
+    Some(manifest.get("version")?.as_str()?.to_owned())
+}
+
+/// `package.json` of the innermost package that a program is in. `program` has no symlinks.
+pub(crate) fn find_node_manifest(program: &Path) -> Option<serde_json::Value> {
     let mut directories = program.ancestors().skip(1);
     let package = directories.find(|directory| {
         let parent = directory.parent();
@@ -20,14 +26,11 @@ fn find_node_version(program: &Path) -> Option<String> {
         modules.is_some_and(|modules| file_name(modules) == "node_modules")
     })?;
     let manifest = std::fs::read_to_string(package.join("package.json")).ok()?;
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).ok()?;
-    Some(manifest.get("version")?.as_str()?.to_owned())
+    serde_json::from_str(&manifest).ok()
 }
 
-/// From the metadata of the Python package that has the program's name, or begins or ends with it:
-/// `aider_chat-0.86.2.dist-info`.
+/// From the metadata of the Python package that the program is from: `aider_chat-0.86.2.dist-info`.
 fn find_python_version(program: &Path) -> Option<String> {
-    let name = file_name(program).replace('-', "_");
     let prefix = program.parent()?.parent()?;
     let libraries = std::fs::read_dir(prefix.join("lib")).ok()?.flatten();
     let pythons =
@@ -37,12 +40,21 @@ fn find_python_version(program: &Path) -> Option<String> {
     let mut versions = packages.flatten().flatten().filter_map(|entry| {
         let directory = entry.file_name();
         let package = directory.to_str()?.strip_suffix(".dist-info")?;
-        let (package, version) = package.split_once('-')?;
-        let mut words = package.split('_');
-        let is_named = words.next() == Some(&name) || words.next_back() == Some(&name);
-        (package == name || is_named).then(|| version.to_owned())
+        let (_, version) = package.split_once('-')?;
+        has_script(&entry.path(), &file_name(program)).then(|| version.to_owned())
     });
     versions.next()
+}
+
+/// Does the package with this metadata bring a script of this name?
+fn has_script(metadata: &Path, name: &str) -> bool {
+    let entry_points = std::fs::read_to_string(metadata.join("entry_points.txt"));
+    let entry_points = entry_points.unwrap_or_default();
+    let mut lines = entry_points.lines();
+    lines.any(|line| {
+        let script = line.split_once('=').map(|(script, _)| script.trim());
+        script == Some(name)
+    })
 }
 
 /// Some installers name the program after its version: `~/.local/share/claude/versions/2.1.326`.
@@ -65,12 +77,16 @@ pub fn is_older_version(version: &str, other: &str) -> bool {
 
 /// The numbers of a version such as `2.1.326` or `1.0.0-beta.1`.
 fn parse_version(version: &str) -> Option<Vec<u64>> {
+    parse_numbers(version).filter(|numbers| numbers.len() > 1)
+}
+
+/// The same, or only the first number, such as `22`.
+pub(crate) fn parse_numbers(version: &str) -> Option<Vec<u64>> {
     let numbers = version.split(['-', '+']).next()?;
-    let numbers: Option<Vec<u64>> = numbers
+    numbers
         .split('.')
         .map(|number| number.parse().ok())
-        .collect();
-    numbers.filter(|numbers| numbers.len() > 1)
+        .collect()
 }
 
 #[cfg(test)]
@@ -113,12 +129,24 @@ mod tests {
 
         write("venv/bin/aider", "");
         write("venv/bin/vibe", "");
-        for metadata in ["aider_chat-0.86.2", "mistral_vibe-3.0.2", "httpx-0.1.0"] {
-            let directory = format!("venv/lib/python3.12/site-packages/{metadata}.dist-info");
-            fs::create_dir_all(root.join(directory)).unwrap();
+        write("venv/bin/vibe-acp", "");
+        write("venv/bin/other", "");
+        for (metadata, scripts) in [
+            ("aider_chat-0.86.2", "aider = aider.main:main\n"),
+            (
+                "mistral_vibe-3.0.2",
+                "vibe = vibe.cli:main\nvibe-acp = vibe.acp:main\n",
+            ),
+            ("httpx-0.1.0", "httpx = httpx:main\n"),
+        ] {
+            let file =
+                format!("venv/lib/python3.12/site-packages/{metadata}.dist-info/entry_points.txt");
+            write(&file, &format!("[console_scripts]\n{scripts}"));
         }
         check("venv/bin/aider", Some("0.86.2"));
         check("venv/bin/vibe", Some("3.0.2"));
+        check("venv/bin/vibe-acp", Some("3.0.2"));
+        check("venv/bin/other", None);
 
         write("share/claude/versions/2.1.326", "");
         symlink(

@@ -14,6 +14,7 @@ mod installed_version;
 mod preset;
 mod program;
 mod prompt;
+mod readiness;
 mod report;
 mod report_file;
 mod secrets;
@@ -38,10 +39,12 @@ pub use human::HumanActor;
 pub use installed_version::{find_installed_version, is_older_version};
 pub use plan::transcript::Usage;
 pub use preset::{
-    all_presets, find_preset, find_tested_version, has_preset_strategy, is_preset_variant,
+    all_presets, find_acp_variant, find_preset, find_tested_version, has_preset_strategy,
+    is_preset_variant,
 };
 pub use program::{find_installed_program, find_program};
 pub use prompt::{build_prompt, build_resume_prompt};
+pub use readiness::{AgentReadiness, MissingNeed, RunProtocol, check_readiness};
 pub use report::{Report, ReportOutcome};
 pub use workplace::{AskPersonFn, PersonDecision, RunProgress, Stop, Workplace};
 

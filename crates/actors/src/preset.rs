@@ -38,6 +38,9 @@ pub fn find_preset(name: &str) -> Option<ActorDefinition> {
 /// The version of a preset's program that was run with a preset like this, confined, through every
 /// step of a plan. `None` if none was.
 pub fn find_tested_version(name: &str) -> Option<&'static str> {
+    if let Some(preset) = ACP_PRESET_SPECS.iter().find(|preset| preset.name == name) {
+        return Some(preset.tested_version);
+    }
     let preset = PRESET_SPECS.iter().find(|preset| preset.name == name)?;
     preset.tested_version
 }
@@ -46,6 +49,12 @@ pub fn find_tested_version(name: &str) -> Option<&'static str> {
 pub fn is_preset_variant(name: &QualifiedName) -> bool {
     let name = name.to_string();
     ACP_PRESET_SPECS.iter().any(|preset| preset.name == name)
+}
+
+/// The other way to run the agent of a preset: by the Agent Client Protocol.
+pub fn find_acp_variant(name: &str) -> Option<ActorDefinition> {
+    let variant = ACP_PRESET_SPECS.iter().find(|preset| preset.like == name)?;
+    find_preset(variant.name)
 }
 
 /// Does this definition make a strategy as a preset does, such as a copy under another name?
@@ -113,6 +122,8 @@ impl PresetSpec {
 struct AcpPresetSpec {
     name: &'static str,
     description: &'static str,
+    /// A version that is known to work.
+    tested_version: &'static str,
     /// The preset of the same agent.
     like: &'static str,
     command: &'static [&'static str],
@@ -153,6 +164,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "claude-acp",
         description: "Claude Code, by the Agent Client Protocol",
+        tested_version: "0.100.0",
         like: "claude",
         command: &["claude-agent-acp"],
         mode: Some("default"),
@@ -161,6 +173,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "codex-acp",
         description: "Codex, by the Agent Client Protocol",
+        tested_version: "2.6.0",
         like: "codex",
         command: &["codex-acp"],
         // It does not ask in this mode. In the others it uses its own sandbox, which a confined program
@@ -171,6 +184,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "copilot-acp",
         description: "GitHub Copilot CLI, by the Agent Client Protocol",
+        tested_version: "1.0.102",
         like: "copilot",
         command: &["copilot", "--acp"],
         mode: None,
@@ -179,6 +193,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "gemini-acp",
         description: "Gemini CLI, by the Agent Client Protocol",
+        tested_version: "0.61.0",
         like: "gemini",
         command: &["gemini", "--acp"],
         mode: Some("default"),
@@ -188,6 +203,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "kimi-acp",
         description: "Kimi Code, by the Agent Client Protocol",
+        tested_version: "2.1.0",
         like: "kimi",
         command: &["kimi", "acp"],
         mode: Some("default"),
@@ -196,6 +212,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "opencode-acp",
         description: "OpenCode, by the Agent Client Protocol",
+        tested_version: "1.18.33",
         like: "opencode",
         command: &["opencode", "acp"],
         mode: None,
@@ -204,6 +221,7 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
     AcpPresetSpec {
         name: "vibe-acp",
         description: "Mistral Vibe, by the Agent Client Protocol",
+        tested_version: "3.0.2",
         like: "vibe",
         command: &["vibe-acp"],
         mode: Some("ask"),

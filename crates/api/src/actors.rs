@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use actors::{all_presets, find_installed_program, find_preset, is_preset_variant};
+use actors::{
+    AgentReadiness, HostEnv, all_presets, check_readiness, find_acp_variant,
+    find_installed_program, find_preset, is_preset_variant,
+};
 use plan::{ActorDefinition, PlanActors, QualifiedName};
 
 /// The agents that can work on plans here, except those that a repository defines.
@@ -87,6 +90,14 @@ impl ActorCatalog {
             .collect()
     }
 
+    fn find_acp_variant(&self, name: &QualifiedName) -> Option<AcpVariant> {
+        let variant = find_acp_variant(&name.to_string())?;
+        Some(AcpVariant {
+            installed_at: find_installed_program(&variant, &self.search_path),
+            name: variant.name,
+        })
+    }
+
     /// Returns the program that a definition runs if it is not installed. A program given by its path is not
     /// checked.
     pub fn missing_program<'a>(&self, definition: &'a ActorDefinition) -> Option<&'a str> {
@@ -122,13 +133,27 @@ impl DefinitionSource {
 pub struct KnownActor {
     pub definition: ActorDefinition,
     pub source: DefinitionSource,
+    /// What is known of it on this host.
+    pub readiness: AgentReadiness,
+    /// Another preset of the same agent, by the Agent Client Protocol.
+    pub acp_variant: Option<AcpVariant>,
+}
+
+/// A preset that is used only if it is named.
+#[derive(Debug, Clone)]
+pub struct AcpVariant {
+    pub name: QualifiedName,
     /// Its program, if it is installed.
     pub installed_at: Option<PathBuf>,
 }
 
 /// Lists every agent that can be used. Of several with the same name, the user's wins, then the repository's, then
 /// the preset.
-pub fn list_actors(catalog: &ActorCatalog, in_repository: &[ActorDefinition]) -> Vec<KnownActor> {
+pub fn list_actors(
+    catalog: &ActorCatalog,
+    in_repository: &[ActorDefinition],
+    host_env: &HostEnv,
+) -> Vec<KnownActor> {
     let sources = [
         (catalog.own.as_slice(), DefinitionSource::You),
         (in_repository, DefinitionSource::Repository),
@@ -144,7 +169,11 @@ pub fn list_actors(catalog: &ActorCatalog, in_repository: &[ActorDefinition]) ->
                 found.push(KnownActor {
                     definition: definition.clone(),
                     source,
-                    installed_at: find_installed_program(definition, &catalog.search_path),
+                    readiness: check_readiness(definition, host_env),
+                    acp_variant: match source {
+                        DefinitionSource::Preset => catalog.find_acp_variant(&definition.name),
+                        DefinitionSource::You | DefinitionSource::Repository => None,
+                    },
                 });
             }
         }

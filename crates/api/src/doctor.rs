@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use actors::{AgentReadiness, HostEnv};
 use lifecycle::{Call, CrashRemnant, LandingOutcome, Lifecycle, LifecycleError};
 use plan::{PlanId, QualifiedName};
 use sandbox::{GitEnv, IsolationLevel, SandboxError};
@@ -28,8 +29,10 @@ pub enum DoctorFinding {
     },
     /// The installed version, if it is new enough.
     Git(Result<String, SandboxError>),
-    /// The user's own agents and the installed presets. Without any, no plan can run.
-    Agents(Vec<InstalledAgent>),
+    /// One of the user's own agents or installed presets.
+    Agent(InstalledAgent),
+    /// Without an agent, no plan can run.
+    NoAgent,
     /// How well agents can be confined here.
     Isolation(IsolationLevel),
     /// The store, which need not exist yet.
@@ -49,19 +52,7 @@ pub enum DoctorFinding {
 #[derive(Debug)]
 pub struct InstalledAgent {
     pub name: QualifiedName,
-    /// `None` if it is not known, as of the user's own agents.
-    pub version: Option<String>,
-    /// The version that is known to work.
-    pub tested_version: Option<&'static str>,
-}
-
-impl InstalledAgent {
-    pub fn is_outdated(&self) -> bool {
-        match (&self.version, self.tested_version) {
-            (Some(version), Some(tested)) => actors::is_older_version(version, tested),
-            (None, _) | (_, None) => false,
-        }
-    }
+    pub readiness: AgentReadiness,
 }
 
 /// The state of Planwright's own directory.
@@ -81,7 +72,8 @@ impl DoctorFinding {
                 .as_ref()
                 .is_ok_and(|free| *free >= MIN_FREE_BYTES),
             Self::Git(version) => version.is_ok(),
-            Self::Agents(agents) => !agents.is_empty(),
+            Self::Agent(agent) => agent.readiness.missing.is_empty(),
+            Self::NoAgent => false,
             Self::Isolation(_) => true,
             Self::Store(info) => info.is_ok(),
             Self::StoreDamage(problems) => problems.as_ref().is_ok_and(Vec::is_empty),
@@ -96,7 +88,7 @@ impl DoctorFinding {
     /// Returns whether Planwright cannot work at all unless this is in order.
     pub fn is_required(&self) -> bool {
         match self {
-            Self::Agents(_) => false,
+            Self::Agent(_) | Self::NoAgent => false,
             Self::Home { .. }
             | Self::FreeSpace { .. }
             | Self::Git(_)
@@ -122,36 +114,38 @@ pub fn check_home(home: &Path) -> DoctorFinding {
 }
 
 /// Checks free space, git, agents and isolation.
-pub fn check_host(home: &Path, git_env: &GitEnv, catalog: &ActorCatalog) -> Vec<DoctorFinding> {
-    vec![
+pub fn check_host(
+    home: &Path,
+    git_env: &GitEnv,
+    catalog: &ActorCatalog,
+    host_env: &HostEnv,
+) -> Vec<DoctorFinding> {
+    let mut findings = vec![
         DoctorFinding::FreeSpace {
             path: home.to_owned(),
             free_bytes: sandbox::free_bytes(home),
         },
         DoctorFinding::Git(sandbox::git_version(git_env)),
-        DoctorFinding::Agents(find_agents(catalog)),
-        DoctorFinding::Isolation(sandbox::detect_isolation()),
-    ]
+    ];
+    let agents = find_agents(catalog, host_env);
+    if agents.is_empty() {
+        findings.push(DoctorFinding::NoAgent);
+    }
+    findings.extend(agents.into_iter().map(DoctorFinding::Agent));
+    findings.push(DoctorFinding::Isolation(sandbox::detect_isolation()));
+    findings
 }
 
-fn find_agents(catalog: &ActorCatalog) -> Vec<InstalledAgent> {
-    let known = list_actors(catalog, &[]).into_iter();
+fn find_agents(catalog: &ActorCatalog, host_env: &HostEnv) -> Vec<InstalledAgent> {
+    let known = list_actors(catalog, &[], host_env).into_iter();
     known
-        .filter_map(|one| {
-            let name = one.definition.name;
-            let (version, tested_version) = match (one.source, one.installed_at) {
-                (DefinitionSource::Preset, None) => return None,
-                (DefinitionSource::Preset, Some(program)) => (
-                    actors::find_installed_version(&program),
-                    actors::find_tested_version(&name.to_string()),
-                ),
-                (DefinitionSource::You | DefinitionSource::Repository, _) => (None, None),
-            };
-            Some(InstalledAgent {
-                name,
-                version,
-                tested_version,
-            })
+        .filter(|one| match one.source {
+            DefinitionSource::Preset => one.readiness.program.is_some(),
+            DefinitionSource::You | DefinitionSource::Repository => true,
+        })
+        .map(|one| InstalledAgent {
+            name: one.definition.name,
+            readiness: one.readiness,
         })
         .collect()
 }

@@ -76,7 +76,7 @@ fn make_actor_factory(
 }
 
 /// The host environment of actors. Planwright's home and the SQLite store are out of their reach.
-fn read_host_env(app: &App) -> HostEnv {
+pub fn read_host_env(app: &App) -> HostEnv {
     let mut out_of_reach = vec![app.settings.home.clone()];
     if let Ok(settings::StoreAddress::Sqlite(path)) = app.settings.store_address() {
         out_of_reach.push(path);

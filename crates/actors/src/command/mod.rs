@@ -27,6 +27,8 @@ use plan::ledger::MeteringLevel;
 use plan::stage::FailureCategory;
 use sandbox::{IsolationLevel, ProcessSpec, RunEnding, SandboxError, Supervisor};
 
+pub(crate) use program_files::{find_interpreter, read_head};
+pub(crate) use program_variables::{expand_moved, program_variable};
 pub use reachable_paths::reachable_command_paths;
 
 use crate::{

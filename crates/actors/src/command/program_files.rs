@@ -96,7 +96,7 @@ fn read_base_python(venv_config: &Path) -> Option<PathBuf> {
 }
 
 /// The program that runs a script. `None` if it is not a script.
-fn find_interpreter(script: &Path, search_path: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find_interpreter(script: &Path, search_path: &OsStr) -> Option<PathBuf> {
     let head = read_head(script)?;
     let mut lines = head.strip_prefix("#!")?.lines();
     let mut words = lines.next()?.split_whitespace();
@@ -117,7 +117,7 @@ fn find_interpreter(script: &Path, search_path: &OsStr) -> Option<PathBuf> {
 }
 
 /// The beginning of a text file.
-fn read_head(path: &Path) -> Option<String> {
+pub(crate) fn read_head(path: &Path) -> Option<String> {
     let mut head = Vec::new();
     let file = std::fs::File::open(path).ok()?;
     file.take(MAX_HEAD_BYTES).read_to_end(&mut head).ok()?;

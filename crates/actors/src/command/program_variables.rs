@@ -253,7 +253,7 @@ pub(super) fn paths_named_by_variables(
 
 /// Expands `~/` in a path of a definition. If a variable of the program moves a directory that the
 /// path is in, such as `XDG_CONFIG_HOME` does with `~/.config`, the path there is meant too.
-pub(super) fn expand_moved(
+pub(crate) fn expand_moved(
     path: &str,
     command_line: &CommandLine,
     host_env: &HostEnv,
@@ -281,7 +281,7 @@ pub(super) fn expand_moved(
 }
 
 /// The value that the program sees.
-fn program_variable(
+pub(crate) fn program_variable(
     command_line: &CommandLine,
     host_env: &HostEnv,
     name: &str,

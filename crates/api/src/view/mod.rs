@@ -14,7 +14,10 @@ mod sandbox;
 mod summary;
 
 pub use action::{ActionArgumentView, ActionListView, ActionRuleView, ActionView};
-pub use actor::{ActorListView, ActorSummary, ActorView, AddedActorView, RemovedActorView};
+pub use actor::{
+    AcpVariantView, ActorListView, ActorSummary, ActorView, AddedActorView, MissingNeedView,
+    RemovedActorView,
+};
 pub use argument::ArgumentView;
 pub use change::{ChangedPlanView, LandedPlanView, PlanChangeView, ReceiptView};
 pub use diagnosis::{

@@ -66,7 +66,7 @@ fn the_users_agent_hides_the_repositorys_and_the_preset() {
         ..ActorCatalog::default()
     };
     let in_repository = [define("claude", "theirs"), define("robot", "theirs")];
-    let found = actors::list_actors(&catalog, &in_repository);
+    let found = actors::list_actors(&catalog, &in_repository, &::actors::HostEnv::default());
     let source_of = |name: &str| {
         let mut same = found
             .iter()

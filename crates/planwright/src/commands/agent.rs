@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use ::actors::find_preset;
-use api::actors::{self, ActorCatalog, DefinitionSource, KnownActor};
+use api::actors::{self, AcpVariant, ActorCatalog, DefinitionSource, KnownActor};
 use api::view::{ActorListView, ActorView, AddedActorView, RemovedActorView};
 use clap::Subcommand;
-use plan::actor::ActorKind;
 use plan::{ActorDefinition, QualifiedName};
 
 use crate::cli::App;
-use crate::commands::{CommandAnswer, agent_test};
+use crate::commands::{CommandAnswer, agent_readiness, agent_test};
 use crate::error::{CommandError, unknown_actor_error};
 use crate::exit::CommandExit;
 use crate::{actor_set, completion, current_repository, home, repository_config, ui, yaml};
@@ -26,6 +25,8 @@ pub enum AgentCommand {
         file: PathBuf,
     },
     /// List your agents, this repository's agents and the built-in presets
+    ///
+    /// Shows which are installed, how each is run, and what is missing.
     List,
     /// Print an agent's definition, to copy and change
     Show {
@@ -105,19 +106,42 @@ fn list_known_actors(app: &App) -> Result<Vec<KnownActor>, CommandError> {
         own: actor_set::list_own_definitions(&app.settings.home)?,
         ..actor_set::search_catalog()
     };
-    Ok(actors::list_actors(&catalog, &defined_here))
+    let host_env = actor_set::read_host_env(app);
+    Ok(actors::list_actors(&catalog, &defined_here, &host_env))
 }
 
 fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
-    let mut table = ui::TextTable::new(["AGENT", "FROM", "RUNS", "DESCRIPTION"]);
+    let header = [
+        "AGENT",
+        "FROM",
+        "VERSION",
+        "BY",
+        "ACP",
+        "MISSING",
+        "RUNS",
+        "DESCRIPTION",
+    ];
+    let mut table = ui::TextTable::new(header);
     let found = list_known_actors(app)?;
     for actor in &found {
-        let definition = &actor.definition;
+        let (definition, readiness) = (&actor.definition, &actor.readiness);
         let (runs, style) =
-            describe_program(definition, actor.source, actor.installed_at.as_deref());
+            describe_program(definition, actor.source, readiness.program.as_deref());
+        let version = readiness.version.as_deref().unwrap_or_default();
+        let version_style = match readiness.is_outdated() {
+            true => ui::WARN,
+            false => anstyle::Style::new(),
+        };
         table.add_row([
             (definition.name.to_string(), ui::BOLD),
             (actor.source.as_str().to_owned(), ui::DIM),
+            (ui::truncate_line(version, 20), version_style),
+            (
+                agent_readiness::word_protocol(readiness.protocol).to_owned(),
+                ui::DIM,
+            ),
+            describe_acp_variant(actor.acp_variant.as_ref()),
+            (agent_readiness::word_missing(&readiness.missing), ui::WARN),
             (ui::truncate_line(&runs, 60), style),
             (
                 ui::truncate_line(definition.description.as_deref().unwrap_or_default(), 50),
@@ -125,10 +149,21 @@ fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
             ),
         ]);
     }
-    Ok(CommandAnswer::new(
-        ActorListView::new(&found),
-        table.to_string(),
-    ))
+    let answer = CommandAnswer::new(ActorListView::new(&found), table.to_string());
+    let is_unready = |actor: &KnownActor| !actor.readiness.missing.is_empty();
+    Ok(match found.iter().any(is_unready) {
+        true => answer.with_hint("planwright doctor"),
+        false => answer,
+    })
+}
+
+/// The preset that runs the same agent by the Agent Client Protocol, if its program is installed.
+fn describe_acp_variant(variant: Option<&AcpVariant>) -> (String, anstyle::Style) {
+    match variant {
+        Some(variant) if variant.installed_at.is_some() => (variant.name.to_string(), ui::GOOD),
+        Some(_) => ("not installed".to_owned(), ui::DIM),
+        None => (String::new(), ui::DIM),
+    }
 }
 
 /// Describes what an agent runs: a preset by its installed path, any other by its command.
@@ -140,18 +175,6 @@ fn describe_program(
     let Some(words) = definition.kind.program_words() else {
         return ("a person".to_owned(), ui::DIM);
     };
-    let (runs, style) = describe_words(words, from, found);
-    match &definition.kind {
-        ActorKind::Acp(_) => (format!("{runs} (ACP)"), style),
-        ActorKind::Command(_) | ActorKind::Human { .. } => (runs, style),
-    }
-}
-
-fn describe_words(
-    words: &[String],
-    from: DefinitionSource,
-    found: Option<&Path>,
-) -> (String, anstyle::Style) {
     match (from, found) {
         (DefinitionSource::Preset, Some(found)) => (home::display_path(found), ui::GOOD),
         (DefinitionSource::Preset, None) => ("not installed".to_owned(), ui::DIM),

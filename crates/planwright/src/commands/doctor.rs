@@ -1,11 +1,12 @@
 //! `planwright doctor`: checks the home directory, git, agents and store, and repairs what a crash left.
 
+use actors::RunProtocol;
 use api::doctor::{self, DoctorFinding, DoctorRepair, HomeState, InstalledAgent};
 use lifecycle::LandingOutcome;
 use serde::Serialize;
 
 use crate::cli::App;
-use crate::commands::CommandAnswer;
+use crate::commands::{CommandAnswer, agent_readiness};
 use crate::error::{CommandError, INSTALL_AGENT_HINT};
 use crate::exit::CommandExit;
 use crate::{actor_set, settings, ui};
@@ -52,7 +53,8 @@ pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     }
     let git_env = settings::read_git_env();
     let catalog = actor_set::read_catalog(home).unwrap_or_else(|_| actor_set::search_catalog());
-    let found = doctor::check_host(home, &git_env, &catalog);
+    let host_env = actor_set::read_host_env(app);
+    let found = doctor::check_host(home, &git_env, &catalog, &host_env);
     checks.extend(found.into_iter().map(word_finding));
     match app.lifecycle() {
         Ok(lifecycle) => {
@@ -126,21 +128,10 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
             let hint = format!("Install git {needed} or later and put it on your PATH.");
             ("git", says, hint_if(!ok, &hint))
         }
-        DoctorFinding::Agents(found) => {
-            let described: Vec<String> = found.iter().map(word_agent).collect();
-            let outdated = found.iter().filter(|one| one.is_outdated());
-            let outdated: Vec<String> = outdated.map(|one| one.name.to_string()).collect();
-            if described.is_empty() {
-                let says = "no agent is installed; plans need one to run".to_owned();
-                ("agents", says, Some(INSTALL_AGENT_HINT.to_owned()))
-            } else {
-                let hint = format!(
-                    "Update {}. With a Node.js older than 22, npm installs old versions without a warning: node --version",
-                    outdated.join(", ")
-                );
-                let hint = hint_if(!outdated.is_empty(), &hint);
-                ("agents", described.join(", "), hint)
-            }
+        DoctorFinding::Agent(agent) => ("agents", word_agent(&agent), find_remedy(&agent)),
+        DoctorFinding::NoAgent => {
+            let says = "no agent is installed; plans need one to run".to_owned();
+            ("agents", says, Some(INSTALL_AGENT_HINT.to_owned()))
         }
         DoctorFinding::Isolation(level) => ("isolation", level.to_string(), None),
         DoctorFinding::Store(Ok(info)) => match info.schema_version {
@@ -199,14 +190,38 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
 }
 
 fn word_agent(agent: &InstalledAgent) -> String {
-    let name = &agent.name;
-    match (&agent.version, agent.tested_version) {
-        (None, _) => name.to_string(),
-        (Some(version), Some(tested)) if agent.is_outdated() => {
-            format!("{name} {version} (known to work: {tested})")
-        }
-        (Some(version), _) => format!("{name} {version}"),
+    let readiness = &agent.readiness;
+    let mut says = agent.name.to_string();
+    if let Some(version) = &readiness.version {
+        says.push_str(&format!(" {version}"));
     }
+    if let Some(tested) = readiness.tested_version.filter(|_| readiness.is_outdated()) {
+        says.push_str(&format!(" (known to work: {tested})"));
+    }
+    says.push_str(&match readiness.protocol {
+        RunProtocol::Person => ", a person".to_owned(),
+        RunProtocol::Acp | RunProtocol::Stream | RunProtocol::Text => {
+            format!(" by {}", agent_readiness::word_protocol(readiness.protocol))
+        }
+    });
+    for need in &readiness.missing {
+        says.push_str(&format!("; {}", agent_readiness::describe_need(need)));
+    }
+    says
+}
+
+fn find_remedy(agent: &InstalledAgent) -> Option<String> {
+    let name = agent.name.to_string();
+    let remedies = agent.readiness.missing.iter();
+    let mut remedies: Vec<String> = remedies
+        .map(|need| agent_readiness::word_remedy(&name, need))
+        .collect();
+    if agent.readiness.is_outdated() {
+        remedies.push(format!(
+            "Update {name}. With a Node.js older than 22, npm installs old versions without a warning: node --version"
+        ));
+    }
+    (!remedies.is_empty()).then(|| remedies.join(" "))
 }
 
 fn failed_check(check: &'static str, error: CommandError) -> DoctorCheckView {

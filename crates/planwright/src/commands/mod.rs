@@ -10,6 +10,7 @@ pub mod why;
 mod acp;
 mod action;
 mod agent;
+mod agent_readiness;
 mod agent_test;
 mod answer;
 mod approve;

@@ -50,7 +50,8 @@ fn run_in_shop(repo: &ShopRepository, exit_code: i32, words: &[&str]) -> String 
 fn agent_works_asks_and_continues_its_session() {
     let repo = repository_with_agent("tools: {allow: [\"execute(write)\"]}\n");
     let listed = repo.run_plain(&["agent", "list"]);
-    assert!(listed.contains("(ACP)"), "{listed}");
+    let line = listed.lines().find(|line| line.starts_with("asking "));
+    assert!(line.is_some_and(|line| line.contains(" ACP ")), "{listed}");
     run_in_shop(&repo, 6, &["run", "--agent", "asking", "Write it"]);
     run_in_shop(&repo, 6, &["revise", "@", "Write it again"]);
     let log = run_in_shop(&repo, 0, &["log", "@", "--transcript"]);

@@ -12,6 +12,7 @@ mod acp_editor;
 mod acp_landing;
 mod acp_sessions;
 mod advice;
+mod agent_readiness;
 mod agent_test;
 mod answers;
 mod applied_together;

@@ -182,17 +182,19 @@ fn an_agent_that_is_installed_is_found() {
     );
     assert!(line("codex").contains("not installed"), "{said:?}");
 
-    let said = desk.run(&["doctor"]).finish();
+    let with_login = |words: &[&str]| {
+        let run = desk.run(words).with_variable("IS_SANDBOX", "1");
+        run.with_variable("ANTHROPIC_API_KEY", "key").finish()
+    };
+    let said = with_login(&["doctor"]);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    assert!(
-        said.stdout.contains("ok    agents     claude\n"),
-        "{said:?}"
-    );
-    let said = desk.run(&["--format", "json", "doctor"]).finish();
+    let ready = "ok    agents     claude by stream\n";
+    assert!(said.stdout.contains(ready), "{said:?}");
+    let said = with_login(&["--format", "json", "doctor"]);
     let checks = said.data()["checks"].clone();
     let mut checks = checks.as_array().unwrap().iter();
     let agents = checks.find(|check| check["check"] == "agents").unwrap();
-    assert_eq!(agents["says"], "claude");
+    assert_eq!(agents["says"], "claude by stream");
 
     // Gone from the path, it is gone from both; doctor warns, which is no failure.
     std::fs::remove_file(&claude).unwrap();
