@@ -10,6 +10,7 @@
     reason = "what it says is for the developer at the terminal"
 )]
 
+mod agents;
 mod axe;
 mod bench;
 mod browser;
@@ -60,6 +61,7 @@ enum XtaskCommand {
     Ci(ci::CiArgs),
     Bench(bench::BenchArgs),
     Prove(prove::ProveArgs),
+    Agents(agents::AgentsArgs),
     Coverage(coverage::CoverageArgs),
     Mutants(mutants::MutantsArgs),
     Names(names::NamesArgs),
@@ -80,6 +82,7 @@ impl XtaskCommand {
             Self::Ci(arguments) => ci::run(&arguments),
             Self::Bench(arguments) => bench::run(&arguments),
             Self::Prove(arguments) => prove::run(&arguments),
+            Self::Agents(arguments) => agents::run(&arguments),
             Self::Coverage(arguments) => coverage::run(&arguments),
             Self::Mutants(arguments) => mutants::run(&arguments),
             Self::Names(arguments) => names::run(&arguments),
