@@ -20,6 +20,8 @@ pub(super) struct AgentFlavor {
     pub(super) titles_name_tools: bool,
     /// The id of a tool call begins with the name of the tool.
     pub(super) call_ids_name_tools: bool,
+    /// The errors of its model are messages, and the turn ends as if it were done.
+    pub(super) reports_errors_in_messages: bool,
 }
 
 impl Default for AgentFlavor {
@@ -28,6 +30,7 @@ impl Default for AgentFlavor {
             token_counting: TokenCounting::PerTurn,
             titles_name_tools: false,
             call_ids_name_tools: false,
+            reports_errors_in_messages: false,
         }
     }
 }
@@ -40,7 +43,11 @@ impl AgentFlavor {
             ..Self::default()
         };
         match name {
-            // Copilot counts all turns of its process, of which a run has one.
+            // It counts all turns of its process, of which a run has one.
+            "Copilot" => Self {
+                reports_errors_in_messages: true,
+                ..Self::default()
+            },
             "@mistralai/mistral-vibe" => by_counting(TokenCounting::PerSession),
             "qwen-code" => by_counting(TokenCounting::PerRequest),
             "OpenCode" => Self {

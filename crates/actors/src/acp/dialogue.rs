@@ -166,6 +166,11 @@ impl AcpDialogue {
         self.reader.checklist()
     }
 
+    /// The last error of its model that the agent reported and did not overcome.
+    pub(super) fn last_error(&self) -> Option<&str> {
+        self.reader.turn_error().last_error()
+    }
+
     /// Does a tool of the agent run?
     pub(super) fn has_running_call(&self) -> bool {
         self.reader.has_running_call()
@@ -505,7 +510,14 @@ impl AcpDialogue {
                 FailureCategory::Budget,
                 "reached its limit of requests in one turn before it was done",
             ),
-            "end_turn" => DialogueEnding::Completed,
+            "end_turn" => match self.reader.turn_error().failure() {
+                // The category is in the agent's words.
+                Some(error) => DialogueEnding::Failed {
+                    category: None,
+                    message: format!("failed: {error}"),
+                },
+                None => DialogueEnding::Completed,
+            },
             other => failed(
                 FailureCategory::Actor,
                 &format!("ended its turn with `{other}`"),

@@ -12,6 +12,7 @@ mod permission_options;
 mod permission_queue;
 mod session_setup;
 mod tool_call_tracker;
+mod turn_error;
 mod update_reader;
 mod usage_count;
 
@@ -212,7 +213,7 @@ impl AcpActor {
             exit,
             stream_summary: summary,
             errors,
-            last_error: None,
+            last_error: dialogue.last_error().map(hide),
             report: report_file::read_report(&prepared.run_dir.report_file, secrets),
         });
         report.exit_code = exit_code;

@@ -6,6 +6,7 @@ use plan::transcript::{ChecklistItem, TranscriptContent};
 
 use super::agent_flavor::AgentFlavor;
 use super::tool_call_tracker::ToolCallTracker;
+use super::turn_error::TurnError;
 use super::usage_count::UsageCount;
 use crate::excerpt::TextExcerpt;
 use crate::stream::EntryCleaner;
@@ -20,6 +21,7 @@ pub(super) struct UpdateReader {
     flavor: AgentFlavor,
     tool_calls: ToolCallTracker,
     usage: UsageCount,
+    turn_error: TurnError,
     /// Text since the last tool call: an answer comes in pieces.
     message: TextExcerpt,
     message_id: Option<String>,
@@ -36,6 +38,7 @@ impl UpdateReader {
             flavor,
             tool_calls: ToolCallTracker::default(),
             usage: UsageCount::new(flavor.token_counting),
+            turn_error: TurnError::default(),
             message: TextExcerpt::default(),
             message_id: None,
             thought: String::new(),
@@ -66,6 +69,10 @@ impl UpdateReader {
         &self.checklist
     }
 
+    pub(super) fn turn_error(&self) -> &TurnError {
+        &self.turn_error
+    }
+
     pub(super) fn has_running_call(&self) -> bool {
         self.tool_calls.has_running_call()
     }
@@ -82,10 +89,15 @@ impl UpdateReader {
             "agent_message_chunk" => entries.extend(self.read_message_chunk(update)),
             "agent_thought_chunk" => entries.extend(self.read_thought_chunk(update)),
             "tool_call" | "tool_call_update" => {
+                self.turn_error.read_progress();
                 self.message = TextExcerpt::default();
                 entries.extend(self.tool_calls.read_update(update, self.flavor));
             }
             "plan" => entries.extend(self.read_plan(update)),
+            "session_info_update" => {
+                let meta = get_object(update, "_meta");
+                entries.extend(meta.and_then(|meta| self.turn_error.read_meta(meta)));
+            }
             "usage_update" => self.usage.read_usage_update(update),
             // Commands, modes, options and the like are of no use here, and new kinds may come.
             _ => {}
@@ -123,6 +135,11 @@ impl UpdateReader {
             self.usage.read_message_meta(meta);
         }
         let text = chunk_text(update)?;
+        if self.flavor.reports_errors_in_messages
+            && let Some(notice) = self.turn_error.read_message(text)
+        {
+            return Some(notice);
+        }
         let message_id = get_text(update, "messageId");
         if message_id != self.message_id.as_deref() {
             self.message = TextExcerpt::default();

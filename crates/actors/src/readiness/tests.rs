@@ -126,7 +126,7 @@ fn a_node_that_is_too_old_is_missing() {
     let script = "#!/usr/bin/env node\n";
     host.install_package(
         "qwen",
-        r#"{"version": "0.24.4", "engines": {"node": ">=22.1"}}"#,
+        r#"{"version": "0.24.4", "engines": {"node": ">=22.1.0"}}"#,
         script,
     );
     let node_need = |host: &SampleHost| {
@@ -135,7 +135,7 @@ fn a_node_that_is_too_old_is_missing() {
     };
     let need = |found: Option<&str>| {
         vec![MissingNeed::Node {
-            needed: ">=22.1".to_owned(),
+            needed: ">=22.1.0".to_owned(),
             found: found.map(str::to_owned),
         }]
     };

@@ -232,7 +232,63 @@ fn every_recorded_session_ends_as_expected() {
         assert_eq!(described, expected, "{name}");
         checked += 1;
     }
-    assert_eq!(checked, 9);
+    assert_eq!(checked, 11);
+}
+
+/// Codex ends such a turn as if it were done, also if it changed files before.
+#[test]
+fn turn_that_ends_with_an_error_of_the_model_fails_unless_it_was_overcome() {
+    let codex = |meta: Value| {
+        let update = json!({"sessionUpdate": "session_info_update", "_meta": {"codex": meta}});
+        json!({ "update": update })
+    };
+    let error = || codex(json!({"error": {"message": "The model is overloaded"}}));
+    let status = |kind: &str| codex(json!({"threadStatus": {"type": kind}}));
+    let edit = || {
+        json!({"update": {"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "edit", "title": "Edit",
+                          "status": "completed"}})
+    };
+    let outcome = |steps: Vec<Value>| AcpRun::new(&steps_after_handshake(steps)).run().outcome;
+    let failed = outcome(vec![edit(), error(), status("systemError"), end_turn()]);
+    let ReportOutcome::Failed { category, message } = failed else {
+        panic!("{failed:?}");
+    };
+    assert_eq!(category, FailureCategory::Transient);
+    assert!(message.contains("The model is overloaded"), "{message}");
+    let overcome = vec![
+        error(),
+        status("systemError"),
+        status("active"),
+        edit(),
+        end_turn(),
+    ];
+    assert_eq!(outcome(overcome), ReportOutcome::Done);
+    assert_eq!(
+        outcome(vec![error(), edit(), end_turn()]),
+        ReportOutcome::Done
+    );
+}
+
+/// Copilot's errors are messages, and it ends such a turn as if it were done.
+#[test]
+fn turn_of_copilot_that_ends_with_an_error_message_fails() {
+    let outcome = |texts: &[&str]| {
+        let mut steps = handshake();
+        steps[1] = json!({"reply": {"protocolVersion": 1, "agentInfo": {"name": "Copilot"}}});
+        steps.extend(texts.iter().map(|text| message_chunk(text)));
+        steps.push(end_turn());
+        AcpRun::new(&steps).run().outcome
+    };
+    let retried = "Info: Request failed due to a transient API error. Retrying...";
+    let failed = outcome(&[retried, "Error: Authentication failed"]);
+    let ReportOutcome::Failed { message, .. } = failed else {
+        panic!("{failed:?}");
+    };
+    assert!(message.contains("Authentication failed"), "{message}");
+    let overcome = outcome(&["Error: 500", "Info: Retrying...", "Done."]);
+    assert_eq!(overcome, ReportOutcome::Done);
+    assert_eq!(outcome(&["Error: 500", "Done."]), ReportOutcome::Done);
+    assert_eq!(outcome(&["It said: Error: 500"]), ReportOutcome::Done);
 }
 
 #[test]
