@@ -43,7 +43,7 @@ pub struct AgentsArgs {
 
     /// What is wrong with the model in the stage `failures`
     #[arg(long, value_enum, num_args = 1.., value_delimiter = ',',
-          default_values = ["500", "401", "hang", "refused"])]
+          default_values = ["500", "401", "midway", "hang", "refused"])]
     troubles: Vec<ModelTrouble>,
 
     /// Seconds that an agent has to reach a model that fails

@@ -101,6 +101,8 @@ pub enum ModelTrouble {
     /// Every request fails with status 429
     #[value(name = "429")]
     RateLimit,
+    /// Requests fail with status 500 after the agent has changed a file
+    Midway,
     /// Nothing is answered
     Hang,
     /// Answers end in the middle
@@ -118,6 +120,7 @@ impl ModelTrouble {
             Self::ServerError => "500",
             Self::Unauthorized => "401",
             Self::RateLimit => "429",
+            Self::Midway => "midway",
             Self::Hang => "hang",
             Self::Cut => "cut",
             Self::Mute => "mute",

@@ -242,12 +242,13 @@ fn describe_usage(status: &Value, used_tokens: u64) -> String {
     }
 }
 
-/// What the conversation used. What agents ask besides, such as for a title, need not be reported.
+/// What the conversation used. What agents ask besides need not be reported: titles, for which they offer no tools, and
+/// suggestions, for which they send the conversation again.
 fn count_tokens(requests: &[Value]) -> u64 {
-    let conversation = requests.iter().filter(|request| has_tools(request));
-    conversation
-        .filter_map(|request| request["tokens"].as_u64())
-        .sum()
+    let mut conversation: Vec<&Value> = requests.iter().filter(|one| has_tools(one)).collect();
+    conversation.dedup_by_key(|request| (&request["tool_results"], &request["reply"]));
+    let tokens = conversation.iter().filter_map(|one| one["tokens"].as_u64());
+    tokens.sum()
 }
 
 fn has_tools(request: &Value) -> bool {

@@ -85,6 +85,11 @@ impl ModelConversation {
         self.last_tool_result = Some(text);
     }
 
+    /// Did a tool do what the directive says?
+    pub(super) fn is_tool_answered(&self) -> bool {
+        self.last_tool_result.is_some()
+    }
+
     pub(super) fn last_tool_result_head(&self) -> Option<String> {
         self.last_tool_result.as_deref().map(head_of)
     }

@@ -7,6 +7,8 @@ pub enum ModelFault {
     None,
     /// Every request is answered with this status.
     Status(u16),
+    /// The first requests are answered, and those after a tool call with status 500.
+    Midway,
     /// No answer at all, on an open connection.
     Hang,
     /// The connection is closed in the middle of a streamed answer.
@@ -25,6 +27,7 @@ impl ModelFault {
         let (word, _) = rest.split_once('/').unwrap_or((rest, ""));
         let fault = match word {
             "ok" => Self::None,
+            "midway" => Self::Midway,
             "hang" => Self::Hang,
             "cut" => Self::Cut,
             "mute" => Self::Mute,
@@ -42,6 +45,7 @@ impl fmt::Display for ModelFault {
         match self {
             Self::None => f.write_str("ok"),
             Self::Status(status) => write!(f, "{status}"),
+            Self::Midway => f.write_str("midway"),
             Self::Hang => f.write_str("hang"),
             Self::Cut => f.write_str("cut"),
             Self::Mute => f.write_str("mute"),

@@ -99,11 +99,18 @@ impl FakeModelState {
             return answer_other_request(&mut client, fault, &request, path);
         };
         let (conversation, tools) = api.read_conversation(&request.body);
+        let fault = match fault {
+            ModelFault::Midway if conversation.is_tool_answered() => ModelFault::Status(500),
+            ModelFault::Midway => ModelFault::None,
+            other => other,
+        };
         let reply = match fault {
             ModelFault::Mute => ModelReply::Words(String::new()),
-            ModelFault::None | ModelFault::Status(_) | ModelFault::Hang | ModelFault::Cut => {
-                conversation.choose_reply(&tools)
-            }
+            ModelFault::None
+            | ModelFault::Status(_)
+            | ModelFault::Midway
+            | ModelFault::Hang
+            | ModelFault::Cut => conversation.choose_reply(&tools),
         };
         self.log_request(&json!({
             "path": path,
@@ -121,7 +128,7 @@ impl FakeModelState {
                 write_json_answer(&mut client, status, &failure_body(status))
             }
             ModelFault::Hang => exchange::wait_for_close(&mut client),
-            ModelFault::None | ModelFault::Mute | ModelFault::Cut => {
+            ModelFault::None | ModelFault::Midway | ModelFault::Mute | ModelFault::Cut => {
                 if !api.wants_stream(path, &request.body) {
                     let answer = api.write_answer(&reply, &request.body, id);
                     return write_json_answer(&mut client, 200, &answer);

@@ -210,6 +210,13 @@ fn the_path_says_how_the_model_fails() {
     }
     let whole = model.stream("/ok/v1/messages", &body);
     assert_eq!(whole.last().unwrap()["type"], "message_stop");
+    let result = json!({"type": "tool_result", "tool_use_id": "t", "content": "ok"});
+    let mut answered = body.clone();
+    let messages = answered["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "user", "content": [result]}));
+    let first = model.client.post("/midway/v1/messages", &body);
+    let second = model.client.post("/midway/v1/messages", &answered);
+    assert_eq!((first.status, second.status), (200, 500));
     let cut = model.stream("/cut/v1/messages", &body);
     assert!(!cut.is_empty() && cut.len() < whole.len(), "{cut:?}");
     let mute = model.stream("/mute/v1/messages", &body);
