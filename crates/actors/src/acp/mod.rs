@@ -18,7 +18,7 @@ mod usage_count;
 
 use std::time::Duration;
 
-use plan::actor::{AcpCommand, CommandLine};
+use plan::actor::{AcpCommand, ActorOutputFormat, CommandLine};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::ledger::MeteringLevel;
 use plan::transcript::ChecklistItem;
@@ -30,7 +30,7 @@ use crate::command::invocation::{CommandInvocation, is_valid_session};
 use crate::command::program_start::{PreparedProgram, resource_failure, run_dir_failure};
 use crate::command::run_report::{self, FinishedRun};
 use crate::command::transcript::TranscriptWriter;
-use crate::stream::StreamSummary;
+use crate::stream::{StreamSummary, find_error_in_line};
 use crate::{
     Actor, Assignment, HostEnv, Report, ReportOutcome, Workplace, build_prompt,
     build_resume_prompt, report_file,
@@ -174,6 +174,7 @@ impl AcpActor {
         summary.session = dialogue.session().map(str::to_owned);
         summary.usage = dialogue.usage();
         summary.answer = dialogue.answer().map(hide);
+        let is_stopped_here = termination.is_some();
         let exit_code = match exit {
             ProgramExit::Code(code) => Some(code),
             ProgramExit::Signal(_) | ProgramExit::NotStarted(_) => None,
@@ -190,7 +191,8 @@ impl AcpActor {
                 (ProgramExit::Code(0), Some(outcome))
             }
             None => {
-                if exit == ProgramExit::Code(0) {
+                // An agent that is stopped here may end without an answer.
+                if exit == ProgramExit::Code(0) && !is_stopped_here {
                     let request = dialogue
                         .open_request()
                         .map_or("initialize", |one| one.name());
@@ -204,7 +206,9 @@ impl AcpActor {
                 (exit, None)
             }
         };
-        let is_stopped_here = termination.is_some();
+        let last_error = dialogue.last_error().map(str::to_owned);
+        let last_error = last_error.or_else(|| find_last_error(&errors.to_text()));
+        let last_error = last_error.as_deref().map(hide);
         let mut report = run_report::build_report(FinishedRun {
             program: prepared.name.clone(),
             phase: assignment.phase,
@@ -213,7 +217,7 @@ impl AcpActor {
             exit,
             stream_summary: summary,
             errors,
-            last_error: dialogue.last_error().map(hide),
+            last_error,
             report: report_file::read_report(&prepared.run_dir.report_file, secrets),
         });
         report.exit_code = exit_code;
@@ -265,6 +269,12 @@ pub(crate) fn metering_for_agent(agent: &AcpCommand) -> MeteringLevel {
         Some("codex-acp" | "gemini" | "qwen" | "copilot" | "vibe-acp") => MeteringLevel::Tokens,
         Some(_) | None => MeteringLevel::Time,
     }
+}
+
+/// The last error on standard error, where some agents say why they retry.
+fn find_last_error(errors: &str) -> Option<String> {
+    let mut lines = errors.lines().rev();
+    lines.find_map(|line| find_error_in_line(ActorOutputFormat::GeminiJson, line))
 }
 
 /// The strategy as decisions: the answer, and below it the steps of the agent's checklist. Empty without a
