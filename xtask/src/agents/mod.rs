@@ -71,8 +71,8 @@ pub fn run(arguments: &AgentsArgs) -> anyhow::Result<ExitCode> {
     );
     let signals = StopSignals::register()?;
     let docs_file = cargo::workspace_root().join("docs/agents.md");
-    let document = fs::read_to_string(&docs_file)?;
-    let documented = AgentTable::parse(&document)?;
+    // Before the long run, so that a document without the table is noticed at once.
+    AgentTable::parse(&fs::read_to_string(&docs_file)?)?;
     let found = match arguments.run_agents(&signals) {
         Ok(found) => found,
         Err(error) => match signals.received_signal() {
@@ -80,6 +80,8 @@ pub fn run(arguments: &AgentsArgs) -> anyhow::Result<ExitCode> {
             None => return Err(error),
         },
     };
+    let document = fs::read_to_string(&docs_file)?;
+    let documented = AgentTable::parse(&document)?;
     let table = documented.with_findings(&found);
     println!("{}", table.to_markdown());
     if arguments.write {
