@@ -214,7 +214,8 @@ static ACP_PRESET_SPECS: &[AcpPresetSpec] = &[
         description: "OpenCode, by the Agent Client Protocol",
         tested_version: "1.18.33",
         like: "opencode",
-        command: &["opencode", "acp"],
+        // It says why it retries only in its log.
+        command: &["opencode", "acp", "--print-logs", "--log-level", "ERROR"],
         mode: None,
         set_env: &[],
     },

@@ -271,10 +271,20 @@ pub(crate) fn metering_for_agent(agent: &AcpCommand) -> MeteringLevel {
     }
 }
 
-/// The last error on standard error, where some agents say why they retry.
+/// The last error on standard error, where some agents say why they retry. Which agent it is need not be known: what
+/// they write differs enough.
 fn find_last_error(errors: &str) -> Option<String> {
+    const FORMATS: [ActorOutputFormat; 2] = [
+        ActorOutputFormat::OpencodeJson,
+        ActorOutputFormat::GeminiJson,
+    ];
     let mut lines = errors.lines().rev();
-    lines.find_map(|line| find_error_in_line(ActorOutputFormat::GeminiJson, line))
+    lines.find_map(|line| {
+        let mut found = FORMATS
+            .iter()
+            .map(|format| find_error_in_line(*format, line));
+        found.find_map(|error| error)
+    })
 }
 
 /// The strategy as decisions: the answer, and below it the steps of the agent's checklist. Empty without a

@@ -545,19 +545,29 @@ fn run_that_takes_too_long_is_cancelled() {
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
-/// Gemini says only on its standard error why it retries, and ends without an answer.
+/// Gemini and OpenCode say only on their standard error why they retry. Gemini then ends without an answer.
 #[test]
 fn run_that_takes_too_long_names_the_last_error() {
-    let mut run = AcpRun::new(&steps_after_handshake(vec![
-        json!({"stderr": "Attempt 1 failed with status 500. Retrying with backoff..."}),
-        json!({"stderr": "    at throwErrorIfNotOK (bundle.js:1:1)"}),
-        json!({"expect": "session/cancel"}),
-    ]));
-    run.test_env.time_limit = Some(Duration::from_millis(700));
-    let (category, message) = expect_failure(&run.run());
-    assert_eq!(category, FailureCategory::Timeout);
-    let expected = ": Attempt 1 failed with status 500. Retrying with backoff...";
-    assert!(message.ends_with(expected), "{message}");
+    for (line, expected) in [
+        (
+            "Attempt 1 failed with status 500. Retrying with backoff...",
+            ": Attempt 1 failed with status 500. Retrying with backoff...",
+        ),
+        (
+            "timestamp=2026-11-19T06:46:34.821Z level=ERROR message=\"stream error\" error.error=\"AI_APICallError: the model is away\"",
+            ": AI_APICallError: the model is away",
+        ),
+    ] {
+        let mut run = AcpRun::new(&steps_after_handshake(vec![
+            json!({ "stderr": line }),
+            json!({"stderr": "    at throwErrorIfNotOK (bundle.js:1:1)"}),
+            json!({"expect": "session/cancel"}),
+        ]));
+        run.test_env.time_limit = Some(Duration::from_millis(700));
+        let (category, message) = expect_failure(&run.run());
+        assert_eq!(category, FailureCategory::Timeout);
+        assert!(message.ends_with(expected), "{message}");
+    }
 }
 
 #[test]
