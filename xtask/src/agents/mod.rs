@@ -12,12 +12,12 @@ mod model_access;
 mod model_server;
 mod stages;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::PossibleValuesParser;
 
 use self::catalog::{CHECKED_AGENTS, CheckedAgent, PackageRegistry};
@@ -123,6 +123,10 @@ impl AgentsArgs {
         }
         let runs = directory.join("runs");
         fs::create_dir_all(&runs)?;
+        // Two runs would use the same directories.
+        let lock = File::create(runs.join("lock"))?;
+        lock.try_lock()
+            .map_err(|error| anyhow!("another run of the agents has not ended: {error}"))?;
         let [planwright, fake_model] = build_programs(&runs, signals)?;
         let model = ModelServer::start(&fake_model, runs.join("model.jsonl"))?;
         let mut setup = StageSetup {
