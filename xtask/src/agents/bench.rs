@@ -214,3 +214,54 @@ const REFUSING_PROXY: &str = "http://127.0.0.1:9";
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_the_home_of_a_bench_is_found_and_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let signals = StopSignals::register().unwrap();
+        let root = directory.path().join("bench");
+        let setup = AccessSetup::default();
+        let bench = AgentBench::create(root, Path::new("true"), &[], &setup, &signals).unwrap();
+        assert_eq!(
+            bench.read_file("README.md").as_deref(),
+            Some("# Shop\n\nSome text.\n")
+        );
+        assert_eq!(bench.wait_for_leftovers().unwrap(), [""; 0]);
+        let mut sleep = Command::new("sleep");
+        let mut left = sleep.arg("600").envs(bench.variables()).spawn().unwrap();
+        let found = bench.find_leftovers().unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].1, "sleep 600");
+        drop(bench);
+        assert!(!left.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let signals = StopSignals::register().unwrap();
+        let program = directory.path().join("program");
+        let text = "#!/bin/sh\n[ \"$3\" = wait ] && sleep 600\necho '{\"data\": 1}'\nexit 3\n";
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(
+            &program,
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        let setup = AccessSetup::default();
+        let root = directory.path().join("bench");
+        let bench = AgentBench::create(root, &program, &[], &setup, &signals).unwrap();
+        let quick = bench.run(&["now"], Duration::from_secs(60)).unwrap();
+        assert_eq!(
+            (quick.exit_code, &quick.envelope["data"]),
+            (Some(3), &Value::from(1))
+        );
+        let late = bench.run(&["wait"], Duration::from_millis(100)).unwrap();
+        assert_eq!(late.exit_code, None);
+        assert_eq!(bench.wait_for_leftovers().unwrap(), [""; 0]);
+    }
+}

@@ -6,6 +6,7 @@
 mod bench;
 mod catalog;
 mod docs_table;
+mod evidence;
 mod findings;
 mod install;
 mod model_access;

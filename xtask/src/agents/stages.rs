@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::bench::{AgentBench, PlanwrightRun};
 use super::catalog::CheckedAgent;
+use super::evidence::{
+    count_tokens, describe_usage, is_conversation_continued, read_asked_kinds, read_isolation,
+};
 use super::findings::{AgentFindings, PlanFindings, StageVerdict};
 use super::model_server::{ModelServer, ModelTrouble};
 use crate::signals::StopSignals;
@@ -193,66 +196,6 @@ impl StageSetup<'_> {
         }
         Ok(verdict)
     }
-}
-
-/// A request that offers tools is part of the conversation; agents ask for titles and the like without. What tools
-/// answered before the feedback is only there if the conversation goes on.
-fn is_conversation_continued(requests: &[Value]) -> bool {
-    let first = requests.iter().find(|request| has_tools(request));
-    first.is_some_and(|request| request["tool_results"].as_u64() > Some(0))
-}
-
-fn read_isolation(log: &Value) -> Vec<&str> {
-    let runs = log["data"]["runs"].as_array().into_iter().flatten();
-    runs.filter_map(|run| run["run"]["isolation"].as_str())
-        .collect()
-}
-
-/// What the agent asked about before it did it.
-fn read_asked_kinds(log: &Value) -> String {
-    let runs = log["data"]["runs"].as_array().into_iter().flatten();
-    let entries = runs.flat_map(|run| run["entries"].as_array().into_iter().flatten());
-    let asked: Vec<&str> = entries
-        .filter(|entry| entry["kind"] == "permission")
-        .filter_map(|entry| entry["tool_kind"].as_str())
-        .collect();
-    let words = [("edit", "edits"), ("execute", "commands")];
-    let words = words.iter().filter(|(kind, _)| asked.contains(kind));
-    let words: Vec<&str> = words.map(|(_, word)| *word).collect();
-    match words.is_empty() {
-        true => "nothing".to_owned(),
-        false => words.join(" and "),
-    }
-}
-
-/// What the agent reports, compared with what the model counted.
-fn describe_usage(status: &Value, used_tokens: u64) -> String {
-    let used = &status["data"]["used"];
-    let tokens = match used["tokens"].as_u64() {
-        None | Some(0) => None,
-        Some(tokens) if tokens < used_tokens => Some("some of its tokens"),
-        Some(_) => Some("tokens"),
-    };
-    let has_cost = used["cost_micros"].as_u64() > Some(0);
-    match (tokens, has_cost) {
-        (Some(tokens), true) => format!("{tokens} and cost"),
-        (Some(tokens), false) => tokens.to_owned(),
-        (None, true) => "cost".to_owned(),
-        (None, false) => "none".to_owned(),
-    }
-}
-
-/// What the conversation used. What agents ask besides need not be reported: titles, for which they offer no tools, and
-/// suggestions, for which they send the conversation again.
-fn count_tokens(requests: &[Value]) -> u64 {
-    let mut conversation: Vec<&Value> = requests.iter().filter(|one| has_tools(one)).collect();
-    conversation.dedup_by_key(|request| (&request["tool_results"], &request["reply"]));
-    let tokens = conversation.iter().filter_map(|one| one["tokens"].as_u64());
-    tokens.sum()
-}
-
-fn has_tools(request: &Value) -> bool {
-    request["tools"].get(0).is_some()
 }
 
 /// The program finds the agent in its version, which is the one that the presets name, and misses nothing.
