@@ -49,8 +49,8 @@ pub enum RunProtocol {
 pub enum MissingNeed {
     /// Its package needs a newer Node.js.
     Node {
-        /// A range, such as `>=22.0.0`.
-        needed: String,
+        /// The lowest version that is enough, such as `22` or `22.1.0`.
+        lowest: String,
         /// `None` if there is none in PATH.
         found: Option<String>,
     },

@@ -11,24 +11,25 @@ use crate::installed_version::{find_node_manifest, parse_numbers};
 pub(super) fn find_missing_node(program: &Path, search_path: &OsStr) -> Option<MissingNeed> {
     let real = program.canonicalize().ok()?;
     let manifest = find_node_manifest(&real)?;
-    let needed = manifest["engines"]["node"].as_str()?;
-    let lowest = needed.trim().strip_prefix(">=").map(str::trim)?;
-    let lowest = parse_numbers(lowest)?;
+    let range = manifest["engines"]["node"].as_str()?;
+    // Other ranges are rare, and not worth a guess.
+    let lowest = parse_numbers(range.trim().strip_prefix(">=")?.trim())?;
     let found = match find_interpreter(&real, search_path) {
-        Some(node) => find_node_version(&node)?,
+        Some(node) => Some(parse_numbers(&find_node_version(&node)?)?),
         // A script names its interpreter; the rest are programs.
-        None if is_node_script(&real) => {
-            return Some(MissingNeed::Node {
-                needed: needed.to_owned(),
-                found: None,
-            });
-        }
+        None if is_node_script(&real) => None,
         None => return None,
     };
-    (parse_numbers(&found)? < lowest).then(|| MissingNeed::Node {
-        needed: needed.to_owned(),
-        found: Some(found),
+    let is_too_old = found.as_ref().is_none_or(|found| *found < lowest);
+    is_too_old.then(|| MissingNeed::Node {
+        lowest: join_numbers(&lowest),
+        found: found.as_deref().map(join_numbers),
     })
+}
+
+fn join_numbers(numbers: &[u64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    numbers.join(".")
 }
 
 fn is_node_script(program: &Path) -> bool {

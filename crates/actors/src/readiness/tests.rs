@@ -135,7 +135,7 @@ fn a_node_that_is_too_old_is_missing() {
     };
     let need = |found: Option<&str>| {
         vec![MissingNeed::Node {
-            needed: ">=22.1.0".to_owned(),
+            lowest: "22.1.0".to_owned(),
             found: found.map(str::to_owned),
         }]
     };

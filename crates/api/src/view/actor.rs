@@ -35,7 +35,8 @@ pub struct ActorSummary {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MissingNeedView {
     Node {
-        needed: String,
+        /// The lowest version that is enough.
+        lowest: String,
         found: Option<String>,
     },
     Login {
@@ -57,8 +58,8 @@ pub struct AcpVariantView {
 impl From<&MissingNeed> for MissingNeedView {
     fn from(need: &MissingNeed) -> Self {
         match need {
-            MissingNeed::Node { needed, found } => Self::Node {
-                needed: needed.clone(),
+            MissingNeed::Node { lowest, found } => Self::Node {
+                lowest: lowest.clone(),
                 found: found.clone(),
             },
             MissingNeed::Login { variables, .. } => Self::Login { variables },

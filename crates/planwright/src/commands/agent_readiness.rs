@@ -17,7 +17,7 @@ pub fn word_protocol(protocol: RunProtocol) -> &'static str {
 /// What is missing, in a few words.
 pub fn word_missing(missing: &[MissingNeed]) -> String {
     let words = missing.iter().map(|need| match need {
-        MissingNeed::Node { needed, .. } => format!("Node.js {}", lowest_version(needed)),
+        MissingNeed::Node { lowest, .. } => format!("Node.js {lowest}"),
         MissingNeed::Login { .. } => "login".to_owned(),
         MissingNeed::Variable { name, .. } => (*name).to_owned(),
     });
@@ -28,19 +28,13 @@ pub fn word_missing(missing: &[MissingNeed]) -> String {
 pub fn describe_need(need: &MissingNeed) -> String {
     match need {
         MissingNeed::Node {
-            needed,
+            lowest,
             found: Some(found),
-        } => format!(
-            "it needs Node.js {} or later, and this is {found}",
-            lowest_version(needed)
-        ),
+        } => format!("it needs Node.js {lowest} or later, and this is {found}"),
         MissingNeed::Node {
-            needed,
+            lowest,
             found: None,
-        } => format!(
-            "it needs Node.js {} or later, which is not installed",
-            lowest_version(needed)
-        ),
+        } => format!("it needs Node.js {lowest} or later, which is not installed"),
         MissingNeed::Login { .. } => "no login was found".to_owned(),
         MissingNeed::Variable { name, reason, .. } => format!("{name} is not set: {reason}"),
     }
@@ -49,8 +43,7 @@ pub fn describe_need(need: &MissingNeed) -> String {
 /// What to do about it.
 pub fn word_remedy(agent: &str, need: &MissingNeed) -> String {
     match need {
-        MissingNeed::Node { needed, .. } => {
-            let lowest = lowest_version(needed);
+        MissingNeed::Node { lowest, .. } => {
             format!("Install Node.js {lowest} or later and put it first on your PATH, for {agent}.")
         }
         MissingNeed::Login { variables, command } => {
@@ -60,9 +53,4 @@ pub fn word_remedy(agent: &str, need: &MissingNeed) -> String {
         }
         MissingNeed::Variable { name, value, .. } => format!("Set {name}={value} for {agent}."),
     }
-}
-
-/// Only ranges without an upper end are known to be missed.
-fn lowest_version(range: &str) -> &str {
-    range.trim_start_matches(">=").trim()
 }
