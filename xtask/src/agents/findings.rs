@@ -47,7 +47,7 @@ impl StageVerdict {
             Some(code) => format!("exit {code} instead of {expected}"),
             None => format!("stopped after {} s", run.duration.as_secs()),
         };
-        let said = run.find_problem().unwrap_or_else(|| run.text.clone());
+        let said = run.find_problem().unwrap_or_else(|| end_of(&run.text));
         self.problems.push(format!("{step}: {problem}: {said}"));
     }
 
@@ -109,4 +109,11 @@ impl AgentFindings {
             verdict.print(self.agent, name);
         }
     }
+}
+
+/// The last characters of a long output.
+fn end_of(text: &str) -> String {
+    const MAX_QUOTED_BYTES: usize = 600;
+    let start = text.len().saturating_sub(MAX_QUOTED_BYTES);
+    text[text.ceil_char_boundary(start)..].to_owned()
 }

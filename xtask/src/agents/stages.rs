@@ -174,9 +174,21 @@ impl StageSetup<'_> {
                 agent.name,
             ];
             let words = [&words[..], &["--", WRITE_GOAL]].concat();
+            let before = self.model.count_requests()?;
             let ran = bench.run(&words, self.patience + COMMAND_LIMIT)?;
-            // An answer that was cut off may be asked for again in another way, and an empty one is not an error.
-            let may_work = matches!(trouble, ModelTrouble::Cut | ModelTrouble::Mute);
+            let requests = self.model.requests_after(before)?;
+            let may_work = match trouble {
+                // An answer that was cut off may be asked for again in another way, and an empty one is not an error.
+                ModelTrouble::Cut | ModelTrouble::Mute => true,
+                // An agent without tools asks only once.
+                ModelTrouble::Midway => !requests.iter().any(|request| request["fault"] == "500"),
+                ModelTrouble::None
+                | ModelTrouble::ServerError
+                | ModelTrouble::Unauthorized
+                | ModelTrouble::RateLimit
+                | ModelTrouble::Hang
+                | ModelTrouble::Refused => false,
+            };
             if !(may_work && ran.exit_code == Some(NEEDS_PERSON)) {
                 verdict.expect_exit(name, &ran, NOT_LANDED);
                 let message = ran.find_problem();
