@@ -13,7 +13,7 @@ const PLAN_ID_LENGTH: usize = 26;
 #[derive(Debug, thiserror::Error)]
 pub enum HandleError {
     /// The text cannot be part of an id.
-    #[error("`{0}` is not a plan: use a plan's id, the beginning or end of it, or `@`")]
+    #[error("there is no plan `{0}`: use an id from `planwright list`, or `@`")]
     NotAHandle(String),
     #[error("no plan id begins or ends with `{0}`")]
     Unknown(String),

@@ -356,12 +356,12 @@ impl fmt::Display for BudgetShortfall {
             describe_account(self.account),
         );
         if self.is_spent() {
-            return write!(f, "{spent} of {limit} {account} are spent");
+            return write!(f, "{spent} spent, limit {limit} {account}");
         }
         let reserved = shown(self.reserved);
         write!(
             f,
-            "{spent} of {limit} {account} are spent, and {reserved} are reserved for running plans"
+            "{spent} spent and {reserved} reserved for running plans, limit {limit} {account}"
         )
     }
 }

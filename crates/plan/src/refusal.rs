@@ -90,7 +90,7 @@ pub enum Refusal {
     #[error("the plan cannot be claimed before {retry_at}")]
     NotDue { retry_at: Timestamp },
     /// The budget is spent, or reserved for other runs.
-    #[error("{0}")]
+    #[error("over budget: {0}")]
     OverBudget(BudgetShortfall),
     /// The new limit is not above what is already spent.
     #[error("a limit of {} leaves nothing to spend: {} already used", .unit.format_amount(*.limit), .unit.format_amount(*.spent))]

@@ -576,7 +576,7 @@ impl StoreAddress {
             Some(existing) if !existing.is_dir() => Err(CommandError::new(
                 CommandExit::Error,
                 format!(
-                    "There can be no store at {}: {} is not a directory.",
+                    "Can't create a store at {}: {} is not a directory.",
                     path.display(),
                     existing.display()
                 ),

@@ -12,7 +12,6 @@ use plan::actor::{ActorKind, CommandLine};
 use crate::command::program_variable;
 use crate::{
     HostEnv, find_installed_program, find_installed_version, find_preset, find_tested_version,
-    stream,
 };
 use login::find_missing_login;
 use node_version::find_missing_node;
@@ -93,7 +92,7 @@ pub fn check_readiness(definition: &ActorDefinition, host_env: &HostEnv) -> Agen
     let (protocol, command_line) = match &definition.kind {
         ActorKind::Acp(agent) => (RunProtocol::Acp, agent.to_command_line()),
         ActorKind::Command(line) => {
-            let protocol = match stream::reports_tool_calls(line.output) {
+            let protocol = match line.output.reports_tool_calls() {
                 true => RunProtocol::Stream,
                 false => RunProtocol::Text,
             };

@@ -459,11 +459,11 @@ fn amounts_are_formatted_for_people() {
     };
     assert_eq!(
         shortfall(accounts[0], 10).to_string(),
-        "10 tokens of 10 tokens for all plans are spent"
+        "10 tokens spent, limit 10 tokens for all plans"
     );
     assert_eq!(
         shortfall(accounts[1], 7).to_string(),
-        "7 tokens of 10 tokens for this plan are spent, and 4 tokens are reserved for running plans"
+        "7 tokens spent and 4 tokens reserved for running plans, limit 10 tokens for this plan"
     );
 }
 

@@ -96,7 +96,7 @@ fn keys_help() -> String {
 fn unset_setting(app: &App, key: SettingKey) -> Result<CommandAnswer, CommandError> {
     let file = app.settings.file_path();
     let text = match app.settings.remove_setting(key)? {
-        SettingRemoval::Removed => format!("{} is no longer in {}", key.as_str(), file.display()),
+        SettingRemoval::Removed => format!("Removed {} from {}", key.as_str(), file.display()),
         SettingRemoval::NotPresent => format!("{} was not in {}", key.as_str(), file.display()),
     };
     Ok(CommandAnswer::new(

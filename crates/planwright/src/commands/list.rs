@@ -105,9 +105,9 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     let now = app.clock.now();
     let mut table = if args.cost {
-        ui::TextTable::new(["PLAN", "STANDING", "PHASE", "CHANGED", "COST", "GOAL"])
+        ui::TextTable::new(["PLAN", "STATE", "PHASE", "CHANGED", "COST", "GOAL"])
     } else {
-        ui::TextTable::new(["PLAN", "STANDING", "PHASE", "CHANGED", "GOAL"])
+        ui::TextTable::new(["PLAN", "STATE", "PHASE", "CHANGED", "GOAL"])
     };
     let mut listed = Vec::new();
     for summary in page.plans {

@@ -49,7 +49,7 @@ impl SandboxCommand {
 fn list_sandboxes(app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let found = sandboxes::list_sandboxes(lifecycle)?;
-    let mut table = ui::TextTable::new(["PLAN", "STANDING", "SANDBOX"]);
+    let mut table = ui::TextTable::new(["PLAN", "STATE", "SANDBOX"]);
     for one in &found.sandboxes {
         let paths: Vec<String> = one
             .paths

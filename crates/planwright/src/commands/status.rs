@@ -40,7 +40,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     let mut lines: Vec<(&str, String)> = vec![
         ("plan", plan.id().to_string()),
         (
-            "standing",
+            "state",
             format!("{} ({})", ui::style_standing(standing), plan.stage()),
         ),
     ];

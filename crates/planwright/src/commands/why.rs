@@ -6,6 +6,7 @@ use api::view::{
 };
 use plan::Timestamp;
 use plan::judgement::RuleCounts;
+use plan::stage::FailureCategory;
 use serde_json::json;
 
 use crate::cli::App;
@@ -58,7 +59,11 @@ pub fn describe_reason(
     let cannot_start = |wait: WaitReason| format!("It can't start: {}", describe_wait(&wait));
     match reason {
         DiagnosisReason::Ended { by, at } => {
-            format!("It ended: {state} by {by}, {}", ui::format_age(now, *at))
+            let verb = match state {
+                "cancelled" => "Cancelled",
+                _ => "Finished",
+            };
+            format!("{verb} by {by}, {}", ui::format_age(now, *at))
         }
         DiagnosisReason::Held {
             owner,
@@ -88,7 +93,10 @@ pub fn describe_reason(
         ),
         DiagnosisReason::Failed {
             category, message, ..
-        } => format!("It failed ({category}): {}", ui::escape_controls(message)),
+        } => match category {
+            FailureCategory::Actor => format!("The agent failed: {}", ui::escape_controls(message)),
+            _ => format!("It failed ({category}): {}", ui::escape_controls(message)),
+        },
         DiagnosisReason::RetryAt { at } => format!("It retries at {}", format_timestamp(*at)),
         DiagnosisReason::ProjectPaused { project, by, at } => {
             cannot_start(WaitReason::ProjectPaused {
@@ -110,7 +118,7 @@ pub fn describe_reason(
                 Some(1) => "; 1 plan is ahead of it".to_owned(),
                 Some(several) => format!("; {several} plans are ahead of it"),
             };
-            format!("It is waiting for a worker to claim the {phase} phase{queue}")
+            format!("Waiting for a worker{queue}")
         }
         DiagnosisReason::WaitingForProgram { agent } => format!(
             "Agent `{agent}` has no definition, so workers cannot run it. Another program must claim the {phase} \
@@ -133,12 +141,17 @@ pub fn describe_reason(
             text
         }
         DiagnosisReason::ProfileNeedsPerson { profile } => {
-            format!("Profile {profile} requires a person to continue ({phase}/{state})")
+            let step = match (phase, state) {
+                ("execute", "complete") => "review the result",
+                ("strategize", "complete") => "look at the strategy",
+                _ => "start it",
+            };
+            format!("Waiting for you to {step} (profile {profile})")
         }
         DiagnosisReason::ManualLanding { profile, cause } => {
             format!("Profile {profile} does not land {cause}: a person must apply it")
         }
-        DiagnosisReason::GateClosed { .. } => format!("A gate blocks the plan ({phase}/{state})"),
+        DiagnosisReason::GateClosed { .. } => "Rules block the plan".to_owned(),
         DiagnosisReason::CanContinue => format!("The plan can continue ({phase}/{state})"),
         DiagnosisReason::RuleBlocks(finding) => {
             let outcome = match finding.outcome {
@@ -147,17 +160,13 @@ pub fn describe_reason(
                 RuleFindingOutcome::Failed => "failed",
             };
             let gate = finding.gate;
-            describe_finding(
-                &format!("Blocked at the {gate} gate: rule"),
-                finding,
-                outcome,
-            )
+            describe_finding(&format!("Can't {gate}: rule"), finding, outcome)
         }
         DiagnosisReason::RuleWarns(finding) => {
             describe_finding("Warning: advisory rule", finding, "failed")
         }
         DiagnosisReason::GateOpen { gate, counts } => {
-            format!("The {gate} gate is open: {}", describe_counts(counts))
+            format!("No rule prevents {gate}: {}", describe_counts(counts))
         }
     }
 }
@@ -172,7 +181,7 @@ fn describe_finding(start: &str, finding: &RuleFindingView, outcome: &str) -> St
 /// Counts the rules of an open gate, by outcome.
 fn describe_counts(counts: &RuleCounts) -> String {
     let parts: Vec<String> = [
-        (counts.held, "holds", "hold"),
+        (counts.held, "passed", "passed"),
         (counts.waived, "is waived", "are waived"),
         (
             counts.advised,
@@ -188,7 +197,7 @@ fn describe_counts(counts: &RuleCounts) -> String {
     })
     .collect();
     if parts.is_empty() {
-        "it has no rules".to_owned()
+        "none applies".to_owned()
     } else {
         parts.join(", ")
     }

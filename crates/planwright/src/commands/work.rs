@@ -6,7 +6,8 @@ use std::num::NonZeroUsize;
 use actors::Stop;
 use lifecycle::{DriveProgress, Lifecycle, Worker};
 use plan::plan::ResultRemedy;
-use plan::{Plan, QualifiedName, Span};
+use plan::stage::WorkState;
+use plan::{Plan, PlanStage, QualifiedName, Span};
 use serde_json::json;
 
 use crate::cli::{App, CliFormat};
@@ -154,7 +155,10 @@ fn describe_progress(plan: &Plan, engine_progress: &DriveProgress) -> Option<Str
         DriveProgress::Idle if plan.stage().is_final() => {
             format!("is {}", plan.stage().state_name())
         }
-        DriveProgress::Idle => format!("needs a person ({})", plan.stage()),
+        DriveProgress::Idle => match plan.stage() {
+            PlanStage::Execute(WorkState::Complete) => "needs your review".to_owned(),
+            stage => format!("needs you ({stage})"),
+        },
         DriveProgress::NearLimit(usage) => format!("is near its limit: {usage}"),
         DriveProgress::Retrying(message) => ui::escape_controls(message),
         DriveProgress::EngineFailure(message) => {

@@ -192,7 +192,9 @@ fn describe_parse_error(errors: &ParseErrors) -> RuleProblem {
     }
     let message = first.msg.trim_start_matches("Syntax error: ");
     let message = message.split(" expecting ").next().unwrap_or_default();
-    let message = message.replace("'<EOF>'", "the end");
+    if message.contains("'<EOF>'") {
+        return RuleProblem("syntax error: the expression ends too early".to_owned());
+    }
     RuleProblem(format!("syntax error: {message}"))
 }
 

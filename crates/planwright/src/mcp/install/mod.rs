@@ -206,7 +206,7 @@ impl InstallPlan {
             Some(InstallMethod::EditFile { file, text, .. }) => file.replace(&text)?,
         }
         if let Some(place) = &self.repository {
-            current_repository::register_project(app, place)?;
+            current_repository::register_project(app, place, &app.new_call())?;
         }
         Ok(())
     }
