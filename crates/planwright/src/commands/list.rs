@@ -109,9 +109,12 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     } else {
         ui::TextTable::new(["PLAN", "STATE", "PHASE", "CHANGED", "GOAL"])
     };
-    let mut listed = Vec::new();
-    for summary in page.plans {
-        let goal = goal_cell(app, &summary)?;
+    for FoldedPlan { summary, is_nested } in fold_derived_plans(&page.plans) {
+        let goal = goal_cell(app, summary)?;
+        let goal = match is_nested {
+            true => format!("└ {goal}"),
+            false => goal,
+        };
         let mut cells = vec![
             (summary.handle.clone(), ui::BOLD),
             (
@@ -131,8 +134,11 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         }
         cells.push((ui::truncate_line(&goal, 60), anstyle::Style::new()));
         table.add_row(cells);
-        listed.push(ListedPlan::new(app, summary)?);
     }
+    let plans = page.plans.into_iter();
+    let listed: Vec<ListedPlan> = plans
+        .map(|summary| ListedPlan::new(app, summary))
+        .collect::<Result<_, _>>()?;
     let is_empty = listed.is_empty();
     let text = if is_empty && in_repository {
         "No plans for this repository.\n".to_owned()
@@ -148,6 +154,40 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         answer = answer.with_hint("planwright list --all");
     }
     Ok(answer)
+}
+
+/// A row of the list.
+struct FoldedPlan<'a> {
+    summary: &'a PlanSummary,
+    /// It undoes the plan above it, or holds its rest.
+    is_nested: bool,
+}
+
+/// Moves undos and rests below their plan, if both are on this page.
+fn fold_derived_plans(plans: &[PlanSummary]) -> Vec<FoldedPlan<'_>> {
+    let origin_of = |plan: &PlanSummary| {
+        let origin = plan.undo_of.or(plan.rest_of)?;
+        plans
+            .iter()
+            .any(|one| one.plan_id == origin)
+            .then_some(origin)
+    };
+    let mut folded = Vec::new();
+    // Plans to list, the next one last. A plan that was derived from a derived one is nested, too.
+    let mut waiting: Vec<(&PlanSummary, bool)> = plans
+        .iter()
+        .rev()
+        .filter(|plan| origin_of(plan).is_none())
+        .map(|plan| (plan, false))
+        .collect();
+    while let Some((summary, is_nested)) = waiting.pop() {
+        folded.push(FoldedPlan { summary, is_nested });
+        let derived = plans
+            .iter()
+            .filter(|plan| origin_of(plan) == Some(summary.plan_id));
+        waiting.extend(derived.map(|plan| (plan, true)));
+    }
+    folded
 }
 
 /// Returns the goal; for an undo, with the handle of the undone plan.

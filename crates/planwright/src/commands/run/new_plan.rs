@@ -151,12 +151,13 @@ fn ask_for_actor(app: &App, names: Vec<QualifiedName>) -> Result<QualifiedName, 
         return Err(CreatePlanError::SeveralActors(names).into());
     }
     let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
-    let answer = ui::ask_person(&format!("Which agent ({})? ", listed.join(", ")));
-    let chosen = names.iter().find(|name| Some(name.to_string()) == answer);
-    match chosen.cloned() {
-        Some(name) => Ok(name),
-        None => Err(CreatePlanError::SeveralActors(names).into()),
+    let question = format!("Which agent ({})? ", listed.join(", "));
+    while let Some(answer) = ui::ask_person(&question).filter(|answer| !answer.is_empty()) {
+        if let Some(name) = names.iter().find(|name| name.to_string() == answer) {
+            return Ok(name.clone());
+        }
     }
+    Err(CreatePlanError::SeveralActors(names).into())
 }
 
 /// Makes the agent the default of all plans, unless its name means something only in this repository. If that

@@ -8,7 +8,7 @@ use lifecycle::{
 };
 use plan::decide::IdleReason;
 use plan::takeover::HolderLiveness;
-use plan::{Caller, Plan, PlanId, QualifiedName};
+use plan::{Caller, Event, Plan, PlanId, QualifiedName};
 
 use super::permission_prompt::{PermissionPrompter, may_ask_permission};
 use super::session_end::{self, SessionDecision};
@@ -189,6 +189,7 @@ fn drive_until_idle(
     let mut commits = lifecycle.watch_commits()?;
     // What another process's agent says, from the start of its run.
     let mut transcript = None;
+    let mut retry_note = None;
     loop {
         let mut held_elsewhere = None;
         match drive
@@ -200,7 +201,19 @@ fn drive_until_idle(
             }
             DriveOutcome::Idle(IdleReason::NeedsPerson | IdleReason::Ended)
             | DriveOutcome::Blocked => return Ok(DriveEnd::Idle),
-            DriveOutcome::Idle(IdleReason::NotDue(_)) => progress.show_waiting("waiting to retry"),
+            DriveOutcome::Idle(IdleReason::NotDue(_)) => {
+                let plan = lifecycle.get_plan(plan_id)?.plan;
+                // The log is read once for each attempt.
+                let known = retry_note
+                    .take()
+                    .filter(|(version, _)| *version == plan.version());
+                let (version, note) = match known {
+                    Some(known) => known,
+                    None => (plan.version(), describe_retry(lifecycle, &plan)?),
+                };
+                progress.show_waiting(&note);
+                retry_note = Some((version, note));
+            }
             DriveOutcome::OverBudget(over) => {
                 progress.show_waiting(&format!("waiting: {over}"));
                 // The budget may be reserved by dead holders, and there may be no worker to reclaim it.
@@ -242,6 +255,25 @@ fn drive_until_idle(
             return find_session_stop(lifecycle, plan_id, drive.owner);
         }
     }
+}
+
+/// Says why the plan waits for another attempt.
+fn describe_retry(lifecycle: &Lifecycle, plan: &Plan) -> Result<String, CommandError> {
+    const MAX_REASON_CHARS: usize = 100;
+    let history = lifecycle.read_history(plan.id())?;
+    let failure = history
+        .iter()
+        .rev()
+        .find_map(|recorded| match &recorded.event {
+            Event::Failed { failure } => Some(failure.message.first_line()),
+            _ => None,
+        });
+    let reason = ui::truncate_line(
+        failure.unwrap_or("the last attempt failed"),
+        MAX_REASON_CHARS,
+    );
+    let (attempt, most) = (plan.unattended_attempts(), plan.limits().attempts);
+    Ok(format!("waiting to retry ({attempt} of {most}): {reason}"))
 }
 
 /// Shows what another process's agent did since the last call, as the terminal of that process does.
