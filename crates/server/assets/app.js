@@ -184,7 +184,8 @@ function onEvent(event) {
     && document.activeElement.id !== "filter" && document.activeElement.type !== "checkbox";
   const isReviewing = page?.kind === "review" && main.querySelector(".file") !== null;
   // What somebody typed about the plan that they see is not taken away by a newer one.
-  const hasDraft = [...main.querySelectorAll("textarea[data-draft]")].some((field) => field.value.trim() !== "");
+  const hasDraft = main.querySelector("tr.mine") !== null
+    || [...main.querySelectorAll("textarea[data-draft]")].some((field) => field.value.trim() !== "");
   if (isThisPlan && (typing || hasDraft || (isReviewing && event.type === "execute_completed"))) {
     document.querySelector("#news").hidden = false;
     return;

@@ -5,7 +5,7 @@ import { Problem, send } from "./session.js";
 
 let online = true;
 
-/// What has to happen before a form is sent: `prepare(extra)` may change the headers.
+/// What has to happen before a form is sent: `prepare(extra, body)` may change the headers and the body.
 const preparations = new WeakMap();
 
 export function prepareForm(form, prepare) {
@@ -50,8 +50,9 @@ async function submit(form, done, changed) {
   const extra = { "Idempotency-Key": form.dataset.key };
   if (form.dataset.version) extra["If-Match"] = `"${form.dataset.version}"`;
   try {
-    await preparations.get(form)?.(extra);
-    const answer = await send("POST", form.dataset.action, readBody(form), extra);
+    const body = readBody(form);
+    await preparations.get(form)?.(extra, body);
+    const answer = await send("POST", form.dataset.action, body, extra);
     dropDrafts(form);
     delete form.dataset.key;
     showProblem(form, null);

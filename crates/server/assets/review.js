@@ -90,6 +90,13 @@ function bindViewed(review, plan) {
 
 function bindComments(review, plan) {
   const name = `${plan}:comments`;
+  const form = review.querySelector("#send-back");
+  if (form) {
+    // The field holds what was typed and nothing else; comments join it when it is sent.
+    prepareForm(form, async (_extra, body) => {
+      body.text = composeText(readDraft(name, []), body.text ?? "");
+    });
+  }
   const render = (editing = null) => {
     for (const row of review.querySelectorAll("tr.mine")) row.remove();
     const comments = readDraft(name, []);
@@ -100,11 +107,10 @@ function bindComments(review, plan) {
       else lost.push(comment);
     });
     showList(review, comments, lost);
-    const form = document.querySelector("#send-back");
     if (form) {
-      form.querySelector("[name=text]").value = composeText(comments, readDraft(`${plan}:text`, ""));
       const count = comments.length;
-      form.querySelector("button").textContent = count === 0 ? "Send back…" : `Send back ${count}`;
+      form.querySelector("[name=text]").required = composeText(comments, "") === "";
+      form.querySelector("button[type=submit]").textContent = count === 0 ? "Send back…" : `Send back ${count}`;
     }
     if (editing !== null) review.querySelector("tr.mine textarea")?.focus();
   };
@@ -131,6 +137,7 @@ function bindComments(review, plan) {
         const all = readDraft(name, []);
         all[number].text = field.value;
         writeDraft(name, all);
+        if (form) form.querySelector("[name=text]").required = composeText(all, "") === "";
       });
       field.addEventListener("keydown", (event) => {
         if (event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey))) {
@@ -211,7 +218,6 @@ function composeText(comments, text) {
 
 export function clearReview(plan) {
   writeDraft(`${plan}:comments`, []);
-  writeDraft(`${plan}:text`, "");
 }
 
 /// Handles a key; returns whether it was one of the review's.

@@ -22,6 +22,7 @@ mod bad_files;
 mod bad_stores;
 mod board;
 mod browser;
+mod browser_review;
 mod browser_sharing;
 mod budgets;
 mod commands;

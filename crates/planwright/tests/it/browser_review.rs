@@ -1,0 +1,66 @@
+//! The review in a real browser: what a person typed, chose and looks for stays and is found.
+
+use serde_json::json;
+use testkit::TestBrowser;
+
+use crate::browser::{check_errors, open_page};
+use crate::daily::{ScriptedAgentEnv, wait_for};
+use crate::server::RunningTestServer;
+
+/// Changes three files, one of them differently each time it is sent back. Remembers what it was told.
+const TWO_ENDS_SCRIPT: &str = "#!/bin/sh
+cat \"$PLANWRIGHT_ASSIGNMENT\" >> \"$STARTS\"
+seq 1 20 > src/list.txt
+echo first > src/new.txt
+echo \"run $PLANWRIGHT_ATTEMPT\" >> src/a.txt
+";
+
+fn start_review(env: &ScriptedAgentEnv) -> (RunningTestServer, TestBrowser, String) {
+    let server = RunningTestServer::start(env, &["--work", "1"]);
+    let (plan, _) = env.start_plan(6);
+    let browser = open_page(&server, env, &format!("/{}", plan.to_lowercase()));
+    browser.wait_for_text(".diffs", "src/");
+    (server, browser, plan)
+}
+
+fn wait_for_feedback(browser: &TestBrowser, text: &str) {
+    browser.wait_for(
+        text,
+        &format!(
+            "return document.querySelector('#feedback')?.value === {}",
+            json!(text)
+        ),
+    );
+}
+
+fn comment_on(browser: &TestBrowser, path: &str, text: &str) {
+    browser.click(&format!("[data-path='{path}'] tr.added .comment-on"));
+    browser.type_into("tr.mine textarea", text);
+    browser.click("tr.mine .comment:has(textarea) button");
+    browser.wait_for_text("#comments", text);
+}
+
+#[test]
+fn feedback_survives_a_reload_and_comments_do_not_replace_it() {
+    let env = ScriptedAgentEnv::with_script(TWO_ENDS_SCRIPT);
+    let (_server, browser, _) = start_review(&env);
+    browser.type_into("#feedback", "Make it longer");
+    browser.reload();
+    wait_for_feedback(&browser, "Make it longer");
+    comment_on(&browser, "src/new.txt", "Say more here");
+    wait_for_feedback(&browser, "Make it longer");
+    browser.type_into("#feedback", " and louder");
+    comment_on(&browser, "src/a.txt", "And here");
+    wait_for_feedback(&browser, "Make it longer and louder");
+    browser.reload();
+    wait_for_feedback(&browser, "Make it longer and louder");
+    browser.wait_for_text("#comments", "And here");
+    browser.click("#send-back button");
+    let has = |text: &str| env.read_starts().iter().any(|line| line.contains(text));
+    wait_for("the agent read everything", || {
+        has("Make it longer and louder") && has("Say more here") && has("And here")
+    });
+    wait_for_feedback(&browser, "");
+    browser.wait_for_text("#comment-count", "0");
+    check_errors(&browser);
+}
