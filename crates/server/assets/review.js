@@ -4,6 +4,9 @@ import { readDraft, writeDraft } from "./drafts.js";
 import { prepareForm } from "./forms.js";
 import { send } from "./session.js";
 
+/// How many hunks the shown command names. A command for 1,200 hunks would fill the screen.
+const MAX_SHOWN_FLAGS = 3;
+
 export function bindReview(root, plan) {
   const review = root.querySelector(".review");
   if (!review) return;
@@ -39,8 +42,7 @@ function bindChoices(root, review, plan) {
     button.textContent = isWhole ? whole.label : part;
     button.toggleAttribute("data-off", kept.length === 0);
     button.disabled = kept.length === 0;
-    const flags = kept.map((hunk) => ` --hunk ${hunk.slice(0, 10)}`).join("");
-    command.textContent = isWhole ? whole.command : `${whole.command}${flags}`;
+    command.textContent = isWhole ? whole.command : `${whole.command}${showFlags(kept)}`;
   };
   review.addEventListener("change", (event) => {
     const box = event.target.closest(".hunk-choice");
@@ -60,6 +62,12 @@ function bindChoices(root, review, plan) {
     extra["If-Match"] = `"${picked.version}"`;
   });
   apply();
+}
+
+function showFlags(kept) {
+  const flags = kept.slice(0, MAX_SHOWN_FLAGS).map((hunk) => ` --hunk ${hunk.slice(0, 10)}`);
+  const more = kept.length - flags.length;
+  return flags.join("") + (more > 0 ? ` … and ${more} more` : "");
 }
 
 function bindViewed(review, plan) {

@@ -64,3 +64,21 @@ fn feedback_survives_a_reload_and_comments_do_not_replace_it() {
     browser.wait_for_text("#comment-count", "0");
     check_errors(&browser);
 }
+
+/// Creates 200 files.
+const MANY_HUNKS_SCRIPT: &str = "#!/bin/sh
+for number in $(seq 1 200); do echo \"new\" > \"src/new-$number.txt\"; done
+";
+
+#[test]
+fn footer_stays_small_when_one_of_many_hunks_is_rejected() {
+    let env = ScriptedAgentEnv::with_script(MANY_HUNKS_SCRIPT);
+    let (_server, browser, _) = start_review(&env);
+    browser.run_script("document.querySelectorAll('.hunk-choice')[1].click()");
+    browser.wait_for_text("#land button", "Land 199 of 200 hunks");
+    browser.wait_for_text(".footer .command", "more");
+    let height = "return document.querySelector('.footer').getBoundingClientRect().height";
+    let height = browser.run_script(height).as_f64().unwrap();
+    assert!(height < 120.0, "{height}");
+    check_errors(&browser);
+}
