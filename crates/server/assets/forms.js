@@ -12,6 +12,12 @@ export function prepareForm(form, prepare) {
   preparations.set(form, prepare);
 }
 
+/// Turns a button that changes something off for a reason of its own.
+export function turnOff(button, isOff) {
+  button.toggleAttribute("data-off", isOff);
+  button.disabled = !online || isOff;
+}
+
 /// Turns all buttons that change something on or off.
 export function setOnline(value) {
   online = value;

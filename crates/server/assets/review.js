@@ -1,11 +1,8 @@
 // The review: viewed files, which hunks land, comments on lines, and what is sent back.
 
+import { bindChoices } from "./choices.js";
 import { readDraft, writeDraft } from "./drafts.js";
 import { prepareForm } from "./forms.js";
-import { send } from "./session.js";
-
-/// How many hunks the shown command names. A command for 1,200 hunks would fill the screen.
-const MAX_SHOWN_FLAGS = 3;
 
 export function bindReview(root, plan) {
   const review = root.querySelector(".review");
@@ -13,61 +10,6 @@ export function bindReview(root, plan) {
   bindViewed(review, plan);
   bindComments(review, plan);
   if (review.dataset.shown) bindChoices(root, review, plan);
-}
-
-/// Choosing hunks: what is rejected stays out of the landing and becomes a plan of its own.
-function bindChoices(root, review, plan) {
-  const form = root.querySelector("#land");
-  if (!form) return;
-  const name = `${plan}:rejected`;
-  const button = form.querySelector("button");
-  const command = root.querySelector(".footer .command");
-  const whole = { label: button.textContent, command: command.textContent };
-  const boxes = [...review.querySelectorAll(".hunk-choice")];
-  // Two files that only make sense together share a hunk.
-  const hunks = [...new Set(boxes.map((box) => box.dataset.hunk))];
-  // The id of a hunk stays the same while its lines do, also in a newer result.
-  const accepted = () => {
-    const rejected = readDraft(name, []);
-    return hunks.filter((hunk) => !rejected.includes(hunk));
-  };
-  const apply = () => {
-    const kept = accepted();
-    for (const box of boxes) box.checked = kept.includes(box.dataset.hunk);
-    for (const line of review.querySelectorAll("tr[data-hunk]")) {
-      line.classList.toggle("rejected", !kept.includes(line.dataset.hunk));
-    }
-    const isWhole = kept.length === hunks.length;
-    const part = `${whole.label.replace("Land", `Land ${kept.length} of ${hunks.length} hunks`)}; the rest becomes a plan`;
-    button.textContent = isWhole ? whole.label : part;
-    button.toggleAttribute("data-off", kept.length === 0);
-    button.disabled = kept.length === 0;
-    command.textContent = isWhole ? whole.command : `${whole.command}${showFlags(kept)}`;
-  };
-  review.addEventListener("change", (event) => {
-    const box = event.target.closest(".hunk-choice");
-    if (!box) return;
-    const others = readDraft(name, []).filter((hunk) => hunk !== box.dataset.hunk);
-    writeDraft(name, box.checked ? others : [...others, box.dataset.hunk]);
-    apply();
-  });
-  prepareForm(form, async (extra) => {
-    const kept = accepted();
-    if (kept.length === hunks.length) return;
-    const body = { shown: review.dataset.shown, hunks: kept, mode: "take_keep_rest" };
-    const key = { ...extra, "Idempotency-Key": `${extra["Idempotency-Key"]}-pick` };
-    const picked = await send("POST", `/v1/plans/${plan}/pick`, body, key);
-    // The rules of the landing are checked on the picked result.
-    form.dataset.version = picked.version;
-    extra["If-Match"] = `"${picked.version}"`;
-  });
-  apply();
-}
-
-function showFlags(kept) {
-  const flags = kept.slice(0, MAX_SHOWN_FLAGS).map((hunk) => ` --hunk ${hunk.slice(0, 10)}`);
-  const more = kept.length - flags.length;
-  return flags.join("") + (more > 0 ? ` … and ${more} more` : "");
 }
 
 function bindViewed(review, plan) {
@@ -262,7 +204,8 @@ function toggleHunk(root) {
   const line = document.activeElement?.closest("tr[data-hunk]") ?? root.querySelector("tr.changed-first");
   if (!line) return;
   const boxes = [...root.querySelectorAll(".hunk-choice")];
-  boxes.find((box) => box.dataset.hunk === line.dataset.hunk)?.click();
+  const box = boxes.find((one) => one.dataset.hunk === line.dataset.hunk && one.checkVisibility());
+  (box?.closest("tr").querySelector(".reject-hunk") ?? box)?.click();
 }
 
 function moveToLine(root) {

@@ -82,3 +82,37 @@ fn footer_stays_small_when_one_of_many_hunks_is_rejected() {
     assert!(height < 120.0, "{height}");
     check_errors(&browser);
 }
+
+/// A rejection says nothing about lines that came after it.
+#[test]
+fn hunks_that_replace_a_rejected_one_must_be_decided_before_landing() {
+    let env = ScriptedAgentEnv::with_script(TWO_ENDS_SCRIPT);
+    let (_server, browser, _) = start_review(&env);
+    browser.click("[data-path='src/a.txt'] .hunk-choice");
+    browser.wait_for_text("#land button", "Land 2 of 3 hunks on main");
+    browser.type_into("#feedback", "Again");
+    browser.click("#send-back button");
+    wait_for("the agent worked again", || {
+        let lines = env.read_starts();
+        lines.iter().any(|line| line.contains("Again"))
+    });
+    browser.wait_for_text(".diffs", "run 2");
+    browser.wait_for_text(
+        ".footer",
+        "1 hunk is new since you rejected part of its file: decide it",
+    );
+    browser.wait_for_text("[data-path='src/a.txt'] .choice", "Not decided");
+    let is_off = "return document.querySelector('#land button').disabled";
+    assert_eq!(browser.run_script(is_off), json!(true));
+    // Not only until the page is loaded again.
+    browser.reload();
+    browser.wait_for_text(".footer", "decide it");
+    assert_eq!(browser.run_script(is_off), json!(true));
+    browser.click("[data-path='src/a.txt'] .reject-hunk");
+    browser.wait_for_text("#land button", "Land 2 of 3 hunks on main");
+    browser.click("#land button");
+    browser.wait_for_text(".plan-head .state", "landed");
+    assert!(!env.repo.read_file("src/a.txt").contains("run"));
+    assert_eq!(env.repo.read_file("src/new.txt"), "first\n");
+    check_errors(&browser);
+}

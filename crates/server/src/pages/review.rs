@@ -1,6 +1,5 @@
 //! The review: changed files, their diff, rules, and what can be decided.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::diagnosis::diagnose_plan;
@@ -8,7 +7,6 @@ use api::results::{LineDetail, ResultRange, list_hunks};
 use api::view::{FileContentKind, FileDiffView, HunkPartName, HunkView, LineKind, LineView};
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use plan::HunkId;
 use serde::Deserialize;
 
 use super::offered_forms::OfferedForms;
@@ -46,6 +44,8 @@ struct ReviewTemplate {
 struct ReviewFile {
     anchor: String,
     path: String,
+    /// Its path before it was renamed, or nothing.
+    from: String,
     /// Identifies the content, so that a mark on it does not outlive a change.
     mark: String,
     added: usize,
@@ -110,11 +110,7 @@ pub async fn show_review(
             };
             let changes = list_hunks(engine.lifecycle, plan_id, range, &[], detail)?;
             let files = changes.files.iter().enumerate();
-            let hunks = changes.files.iter().flat_map(|file| &file.hunks);
-            let hunks: BTreeSet<HunkId> = hunks.map(|hunk| hunk.id).collect();
-            // With a single hunk there is nothing to choose.
-            let pickable = changes.pickable.as_ref();
-            let pickable = pickable.filter(|_| forms.land && hunks.len() > 1);
+            let pickable = changes.pickable.as_ref().filter(|_| forms.land);
             let choices = match pickable {
                 Some(_) => HunkChoices::Shown,
                 None => HunkChoices::Hidden,
@@ -152,6 +148,10 @@ fn show_file(number: usize, file: &FileDiffView, choices: HunkChoices) -> Review
         removed: file.deletions.unwrap_or_default(),
         note: describe_file(file),
         rows: show_rows(file, choices),
+        from: file
+            .from
+            .as_ref()
+            .map_or_else(String::new, |from| visible(&from.to_string())),
         path,
     }
 }
