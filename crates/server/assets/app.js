@@ -3,6 +3,7 @@
 import { bindBoard, handleBoardKey, startBoardTimers, updateBoard } from "./board.js";
 import { follow } from "./events.js";
 import { bindForms, setOnline, showProblem } from "./forms.js";
+import { showPlace } from "./places.js";
 import { bindReview, clearReview, handleReviewKey } from "./review.js";
 import { endSession, enter, fragment, hasSession, Problem, send } from "./session.js";
 
@@ -25,7 +26,7 @@ function choosePage(path) {
 }
 
 async function show(isRefresh = false) {
-  const wanted = choosePage(location.pathname);
+  const wanted = { ...choosePage(location.pathname), address: location.pathname + location.search };
   page = wanted;
   let html;
   try {
@@ -56,8 +57,7 @@ async function show(isRefresh = false) {
     });
   }
   if (kept) restorePlace(kept);
-  else if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
-  else if (!isRefresh) { window.scrollTo(0, 0); }
+  else if (!isRefresh && !showPlace(main)) window.scrollTo(0, 0);
 }
 
 function planId() {
@@ -227,7 +227,11 @@ document.querySelector("#theme").addEventListener("click", () => {
   localStorage.setItem("planwright-theme", theme);
 });
 
-addEventListener("popstate", () => show());
+addEventListener("popstate", () => {
+  // Only the place within the page changed.
+  if (page?.address === location.pathname + location.search) showPlace(main);
+  else show();
+});
 setInterval(() => { if (isOffline) describeConnection(); }, 1000);
 setInterval(() => { if (!isOffline && page?.kind === "board") show(true); }, 30000);
 startBoardTimers(main, () => !isOffline && page?.kind === "board");

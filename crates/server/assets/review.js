@@ -3,10 +3,12 @@
 import { bindChoices } from "./choices.js";
 import { readDraft, writeDraft } from "./drafts.js";
 import { prepareForm } from "./forms.js";
+import { bindPlaces, moveToHunk, reveal } from "./places.js";
 
 export function bindReview(root, plan) {
   const review = root.querySelector(".review");
   if (!review) return;
+  bindPlaces(review);
   bindViewed(review, plan);
   bindComments(review, plan);
   if (review.dataset.shown) bindChoices(root, review, plan);
@@ -22,7 +24,7 @@ function bindViewed(review, plan) {
       const isViewed = viewed.includes(file.dataset.mark);
       file.classList.toggle("viewed", isViewed);
       file.querySelector(".viewed-mark").checked = isViewed;
-      review.querySelector(`.file-list a[href="#${file.id}"]`)?.classList.toggle("viewed", isViewed);
+      review.querySelector(`.file-list a[data-file="${file.id}"]`)?.classList.toggle("viewed", isViewed);
       count += Number(isViewed);
     }
     const total = review.querySelectorAll(".file").length;
@@ -175,7 +177,7 @@ export function handleReviewKey(root, key) {
   const files = [...root.querySelectorAll(".file")];
   const at = files.findIndex((file) => file.getBoundingClientRect().bottom > 120);
   const show = (file) => {
-    file?.scrollIntoView({ block: "start" });
+    if (file) reveal(file);
     file?.querySelector("header input")?.focus({ preventScroll: true });
   };
   switch (key) {
@@ -190,14 +192,6 @@ export function handleReviewKey(root, key) {
     case "z": document.querySelector("#undo button")?.focus(); return true;
   }
   return false;
-}
-
-function moveToHunk(root, step) {
-  const lines = [...root.querySelectorAll("tr.changed-first")];
-  const at = lines.findIndex((line) => line.getBoundingClientRect().top > 130);
-  const next = step > 0 ? (at < 0 ? lines.length - 1 : at) : Math.max((at < 0 ? lines.length : at) - 2, 0);
-  lines[next]?.scrollIntoView({ block: "center" });
-  lines[next]?.querySelector(".comment-on")?.focus({ preventScroll: true });
 }
 
 function toggleHunk(root) {

@@ -26,9 +26,9 @@ macro_rules! embedded_files {
     };
 }
 
-const SCRIPTS: [EmbeddedFile; 10] = embedded_files!(
+const SCRIPTS: [EmbeddedFile; 11] = embedded_files!(
     "text/javascript; charset=utf-8":
-    "app.js", "board.js", "bulk.js", "choices.js", "drafts.js", "events.js", "forms.js", "review.js", "session.js", "theme.js"
+    "app.js", "board.js", "bulk.js", "choices.js", "drafts.js", "events.js", "forms.js", "places.js", "review.js", "session.js", "theme.js"
 );
 const STYLES: [EmbeddedFile; 1] = embedded_files!("text/css; charset=utf-8": "app.css");
 const ICONS: [EmbeddedFile; 1] = embedded_files!("image/svg+xml": "icon.svg");

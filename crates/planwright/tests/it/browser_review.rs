@@ -116,3 +116,58 @@ fn hunks_that_replace_a_rejected_one_must_be_decided_before_landing() {
     assert_eq!(env.repo.read_file("src/new.txt"), "first\n");
     check_errors(&browser);
 }
+
+#[test]
+fn keys_visit_every_hunk_in_order() {
+    let env = ScriptedAgentEnv::with_script(
+        "#!/bin/sh\nfor n in 1 2 3 4 5 6; do echo $n > src/f$n.txt; done\n",
+    );
+    let (_server, browser, _) = start_review(&env);
+    let visited = "return document.activeElement.closest('.file')?.dataset.path ?? ''";
+    for (key, path) in [
+        ("n", "src/f1.txt"),
+        ("n", "src/f2.txt"),
+        ("n", "src/f3.txt"),
+        ("p", "src/f2.txt"),
+        ("p", "src/f1.txt"),
+        ("p", "src/f1.txt"),
+        ("n", "src/f2.txt"),
+    ] {
+        browser.press(key);
+        assert_eq!(browser.run_script(visited), json!(path), "{key}");
+    }
+    check_errors(&browser);
+}
+
+/// Creates long files.
+const FAR_HUNKS_SCRIPT: &str = "#!/bin/sh
+for name in one three; do seq 1 900 > src/$name.txt; done
+seq 1 3000 > src/two.txt
+";
+
+#[test]
+fn links_and_addresses_lead_to_results_files_and_lines() {
+    let env = ScriptedAgentEnv::with_script(FAR_HUNKS_SCRIPT);
+    let (server, browser, plan) = start_review(&env);
+    let plan = plan.to_lowercase();
+    let is_at = |selector: &str| {
+        format!(
+            "const top = document.querySelector(\"{selector}\")?.getBoundingClientRect().top ?? -1;
+             return top >= 40 && top < innerHeight - 100;"
+        )
+    };
+    browser.click(".file-list a[title='src/two.txt']");
+    browser.wait_for("the file", &is_at("[data-path='src/two.txt']"));
+    let address = format!("http://{}/{plan}/r1", server.address);
+    browser.open(&format!("{address}#src/two.txt:1500"));
+    browser.wait_for(
+        "the line",
+        &is_at("[data-path='src/two.txt'] tr[data-line='1500']"),
+    );
+    browser.wait_for_text(".review", "Showing r1");
+    browser.open(&format!("{address}?again#src/two.txt"));
+    browser.wait_for("the file again", &is_at("[data-path='src/two.txt']"));
+    let nothing = server.client().get(&format!("/{plan}/nothing"));
+    assert_eq!(nothing.status, 404);
+    check_errors(&browser);
+}
