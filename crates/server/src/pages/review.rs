@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::diagnosis::diagnose_plan;
 use api::results::{LineDetail, ResultRange, list_hunks};
+use api::rule_marks::read_rule_marks;
 use api::view::{FileContentKind, FileDiffView, HunkPartName, HunkView, LineKind, LineView};
 use askama::Template;
 use axum::extract::{Path, Query, State};
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use super::offered_forms::OfferedForms;
 use super::plan_head::{PlanHead, read_head};
 use super::visible::visible;
-use super::why::{RuleLine, list_rules};
+use super::why::{RuleLine, describe_counts, list_known_rules};
 use super::{PageAnswer, render};
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -33,6 +34,9 @@ struct ReviewTemplate {
     head: PlanHead,
     forms: OfferedForms,
     rules: Vec<RuleLine>,
+    /// How many rules hold, beside those that are listed.
+    counts: Option<String>,
+    has_gate: bool,
     results: Vec<u32>,
     /// The results that were asked for; empty for the current one.
     shown: String,
@@ -118,9 +122,21 @@ pub async fn show_review(
             let files: Vec<ReviewFile> = files
                 .map(|(number, file)| show_file(number, file, choices))
                 .collect();
+            let diagnosis = diagnose_plan(engine.lifecycle, plan_id, engine.viewer)?;
+            let row = engine.lifecycle.get_plan(plan_id)?;
+            let marks = read_rule_marks(engine.lifecycle, &row)?;
+            let rules = list_known_rules(&diagnosis, &marks);
+            let counts = describe_counts(&diagnosis);
+            let judged = diagnosis.gate.as_ref().map(|gate| gate.counts);
+            // Only rules whose check is stored have names here.
+            let names_all = judged.is_none_or(|counts| {
+                counts.waived == 0 && usize::try_from(counts.held) == Ok(marks.held.len())
+            });
             Ok(ReviewTemplate {
                 pickable: pickable.map_or_else(String::new, ToString::to_string),
-                rules: list_rules(&diagnose_plan(engine.lifecycle, plan_id, engine.viewer)?),
+                rules,
+                counts: counts.filter(|_| !names_all),
+                has_gate: diagnosis.gate.is_some(),
                 results: changes.results.iter().map(|result| result.number).collect(),
                 files,
                 shown,

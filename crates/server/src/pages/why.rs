@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use api::diagnosis::diagnose_plan;
+use api::rule_marks::RuleMarks;
 use api::view::{
     DiagnosisReason, HolderStatus, PlanDiagnosisView, RuleFindingOutcome, RuleFindingView,
 };
 use askama::Template;
 use axum::extract::{Path, State};
+use plan::changeset::TreePath;
 
 use super::offered_forms::OfferedForms;
 use super::plan_head::{PlanHead, read_head};
@@ -15,13 +17,14 @@ use super::visible::visible;
 use super::{PageAnswer, render};
 use crate::state::ServerState;
 
-/// A rule that holds the plan up, or warns.
+/// A rule of a plan's result.
+#[derive(Default)]
 pub struct RuleLine {
     pub name: String,
     pub scope: String,
     pub check: String,
     pub evidence: String,
-    /// `failed`, `cannot run`, `asks you`, `not judged yet` or `advice`.
+    /// `failed`, `cannot run`, `asks you`, `not judged yet`, `advice` or `holds`.
     pub status: &'static str,
     pub class: &'static str,
     pub is_waivable: bool,
@@ -35,7 +38,7 @@ struct WhyTemplate {
     forms: OfferedForms,
     rules: Vec<RuleLine>,
     reasons: Vec<String>,
-    held: u32,
+    counts: Option<String>,
 }
 
 pub async fn show_why(State(state): State<Arc<ServerState>>, Path(id): Path<String>) -> PageAnswer {
@@ -46,7 +49,7 @@ pub async fn show_why(State(state): State<Arc<ServerState>>, Path(id): Path<Stri
             let (head, forms) = read_head(&engine, plan_id, "why")?;
             let diagnosis = diagnose_plan(engine.lifecycle, plan_id, engine.viewer)?;
             Ok(WhyTemplate {
-                held: diagnosis.gate.as_ref().map_or(0, |gate| gate.counts.held),
+                counts: describe_counts(&diagnosis),
                 reasons: diagnosis
                     .reasons
                     .iter()
@@ -61,7 +64,40 @@ pub async fn show_why(State(state): State<Arc<ServerState>>, Path(id): Path<Stri
     render(&template)
 }
 
-/// A sentence for what neither the head nor the rules of the page show.
+/// How many rules of the next gate hold or are waived; nothing if none.
+pub fn describe_counts(diagnosis: &PlanDiagnosisView) -> Option<String> {
+    let counts = &diagnosis.gate.as_ref()?.counts;
+    let parts = [
+        (counts.held, "holds", "hold"),
+        (counts.waived, "is waived", "are waived"),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, several)| match count {
+            1 => format!("1 rule {one}"),
+            _ => format!("{count} rules {several}"),
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("{}.", parts.join(", ")))
+}
+
+/// How many paths of a conflict are listed.
+const MAX_SHOWN_PATHS: usize = 20;
+
+/// What is in the way of a result, with the paths it concerns.
+fn describe_constraint(message: &str, paths: &[TreePath]) -> String {
+    let mut text = format!("Nothing landed: {}", visible(message));
+    for path in paths.iter().take(MAX_SHOWN_PATHS) {
+        text.push_str(&format!("\n{}", visible(&path.to_string())));
+    }
+    if paths.len() > MAX_SHOWN_PATHS {
+        text.push_str(&format!("\nand {} more", paths.len() - MAX_SHOWN_PATHS));
+    }
+    text
+}
+
+/// A sentence for what the rules of the page do not show.
 fn describe_reason(reason: &DiagnosisReason) -> Option<String> {
     Some(match reason {
         DiagnosisReason::Held { owner, holder, .. } => {
@@ -106,12 +142,14 @@ fn describe_reason(reason: &DiagnosisReason) -> Option<String> {
         DiagnosisReason::ManualLanding { profile, cause } => {
             format!("Profile {profile} does not land {cause}: a person must.")
         }
-        // The head shows them.
-        DiagnosisReason::Ended { .. }
-        | DiagnosisReason::QuestionOpen(_)
-        | DiagnosisReason::PermissionOpen(_)
-        | DiagnosisReason::Failed { .. }
-        | DiagnosisReason::Constrained { .. } => return None,
+        DiagnosisReason::Ended { by, .. } => format!("It ended, by {}.", visible(by)),
+        DiagnosisReason::QuestionOpen(_) => "It waits for an answer; see above.".to_owned(),
+        DiagnosisReason::PermissionOpen(request) => format!(
+            "Its agent waits for permission to {}; see above.",
+            visible(&request.summary)
+        ),
+        DiagnosisReason::Failed { message, .. } => format!("It failed: {}", visible(message)),
+        DiagnosisReason::Constrained { message, paths, .. } => describe_constraint(message, paths),
         // The rules have cards of their own.
         DiagnosisReason::GateClosed { .. }
         | DiagnosisReason::RuleBlocks(_)
@@ -119,6 +157,29 @@ fn describe_reason(reason: &DiagnosisReason) -> Option<String> {
         | DiagnosisReason::GateOpen { .. }
         | DiagnosisReason::CanContinue => return None,
     })
+}
+
+/// The rules of a plan's result, as far as they were judged: first those that did not pass at its next gate.
+pub fn list_known_rules(diagnosis: &PlanDiagnosisView, marks: &RuleMarks) -> Vec<RuleLine> {
+    let mut lines = list_rules(diagnosis);
+    let groups = [
+        (&marks.failed, "failed", "bad"),
+        (&marks.open, "not judged yet", "waiting"),
+        (&marks.held, "holds", "good"),
+    ];
+    for (names, status, class) in groups {
+        for name in names {
+            if lines.iter().all(|line| line.name != *name) {
+                lines.push(RuleLine {
+                    name: name.clone(),
+                    status,
+                    class,
+                    ..RuleLine::default()
+                });
+            }
+        }
+    }
+    lines
 }
 
 /// The rules at the plan's next gate that did not pass.
