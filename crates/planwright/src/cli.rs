@@ -511,6 +511,17 @@ fn write_message(
     invocation: &ProgramInvocation,
 ) -> std::io::Result<()> {
     let text = ui::escape_controls(&message.text);
+    let is_command = message.level == "hint" && invocation.is_command(&text);
+    let label_width = match message.level {
+        "error" | "hint" => 7,
+        "warn" => 9,
+        _ => 0,
+    };
+    let text = match ui::stderr_width() {
+        // A command must be copied as one line.
+        Some(width) if !is_command => ui::wrap_hanging(&text, label_width, 2, width),
+        Some(_) | None => text,
+    };
     match message.level {
         "error" => writeln!(
             stderr,
@@ -522,7 +533,7 @@ fn write_message(
             "{} {text}",
             ui::style_text(ui::WARN.bold(), "warning:")
         ),
-        "hint" if invocation.is_command(&text) => {
+        "hint" if is_command => {
             writeln!(stderr, "{} {text}", ui::style_text(ui::CODE, "  try:"))
         }
         "hint" => writeln!(stderr, "{} {text}", ui::style_text(ui::CODE, "  hint:")),

@@ -165,9 +165,10 @@ pub fn describe_reason(
         DiagnosisReason::RuleWarns(finding) => {
             describe_finding("Warning: advisory rule", finding, "failed")
         }
-        DiagnosisReason::GateOpen { gate, counts } => {
-            format!("No rule prevents {gate}: {}", describe_counts(counts))
-        }
+        DiagnosisReason::GateOpen { gate, counts } => match describe_counts(counts) {
+            Some(counts) => format!("Ready to {gate}: {counts}"),
+            None => format!("No rule applies before {gate}"),
+        },
     }
 }
 
@@ -178,8 +179,8 @@ fn describe_finding(start: &str, finding: &RuleFindingView, outcome: &str) -> St
     format!("{start} {rule} ({scope}) {outcome}: {evidence}\n    {check}")
 }
 
-/// Counts the rules of an open gate, by outcome.
-fn describe_counts(counts: &RuleCounts) -> String {
+/// Counts the rules of an open gate, by outcome; `None` if there are none.
+fn describe_counts(counts: &RuleCounts) -> Option<String> {
     let parts: Vec<String> = [
         (counts.held, "passed", "passed"),
         (counts.waived, "is waived", "are waived"),
@@ -196,9 +197,5 @@ fn describe_counts(counts: &RuleCounts) -> String {
         format!("{} {verb}", ui::pluralize(number, "rule"))
     })
     .collect();
-    if parts.is_empty() {
-        "none applies".to_owned()
-    } else {
-        parts.join(", ")
-    }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

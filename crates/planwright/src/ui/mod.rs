@@ -8,6 +8,7 @@ mod patch;
 mod progress;
 mod table;
 mod trail;
+mod wrap;
 
 pub use age::format_age;
 pub use ask::{
@@ -21,6 +22,7 @@ pub use table::TextTable;
 pub use trail::{
     TrailDetail, TrailRenderer, format_seconds, style_line_counts, truncate_start, wrap_text,
 };
+pub use wrap::{stderr_width, stdout_width, wrap_hanging};
 
 use anstyle::{AnsiColor, Style};
 use api::standing::{PlanStanding, StandingTone};

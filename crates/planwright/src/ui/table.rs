@@ -1,11 +1,11 @@
-//! Text tables: each column is as wide as its widest cell; the last one is not padded.
+//! Text tables: each column is as wide as its widest cell; the last one is not padded, and wraps on a terminal.
 
 use std::fmt;
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
-use crate::ui::DIM;
+use crate::ui::{DIM, stdout_width, wrap_hanging};
 
 /// Rows of styled cells under a header.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl TextTable {
 
 impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.column_widths();
+        let (widths, terminal_width) = (self.column_widths(), stdout_width());
         let header: Vec<(String, Style)> =
             self.header.iter().map(|cell| (cell.clone(), DIM)).collect();
         for row in std::iter::once(&header).chain(&self.rows) {
@@ -48,6 +48,11 @@ impl fmt::Display for TextTable {
             let row = &row[..filled.map_or(0, |last| last + 1)];
             for (index, ((cell, style), width)) in row.iter().zip(&widths).enumerate() {
                 if index + 1 == row.len() {
+                    let start: usize = widths[..index].iter().map(|width| width + 2).sum();
+                    let cell = match terminal_width {
+                        Some(width) => &wrap_hanging(cell, start, start, width),
+                        None => cell,
+                    };
                     write!(f, "{style}{cell}{style:#}")?;
                 } else {
                     write!(

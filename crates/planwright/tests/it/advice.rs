@@ -237,3 +237,27 @@ fn a_result_can_be_thought_over() {
     let data = env.run_expecting(0, &words);
     assert_eq!(describe_state(&data), "strategize/queued");
 }
+
+#[test]
+fn tests_are_proposed_as_a_rule_after_the_first_landing_and_only_then() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.write_tool("make", "#!/bin/sh\n");
+    env.repo.write_file("Makefile", "test:\n\ttrue\n");
+    env.repo.commit_all("make");
+    let tools = env.tool_path("make");
+    let tools = tools.parent().unwrap().display();
+    let land_another = || {
+        let (plan, _) = env.start_plan(6);
+        let run = env.repo.program.run(["apply", &plan, "--yes"]);
+        run.with_directory(env.repo.shop_path())
+            .with_variable("PATH", format!("{tools}:/usr/local/bin:/usr/bin:/bin"))
+            .finish()
+    };
+    let first = land_another();
+    assert_eq!(first.exit_code(), Some(0), "{first:?}");
+    assert!(first.stderr.contains("Found `make test`."), "{first:?}");
+    assert!(first.stderr.contains("planwright init"), "{first:?}");
+    let second = land_another();
+    assert_eq!(second.exit_code(), Some(0), "{second:?}");
+    assert!(!second.stderr.contains("Found"), "{second:?}");
+}

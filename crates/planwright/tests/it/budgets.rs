@@ -321,7 +321,7 @@ fn why_says_that_the_budget_is_waited_for() {
     wait_until_paid(&tools);
     let waiting = start_detached(&repo, &["Wait for some"]);
     let why = || repo.program.run(["why", &waiting]).finish().stdout;
-    let says = "waiting for budget: $0.00 of $4000.00 for all plans";
+    let says = "waiting for budget: $0.00 spent and $4000.00 reserved";
     let began = Instant::now();
     // Its strategy is its goal, and takes nothing.
     while !why().contains(says) {

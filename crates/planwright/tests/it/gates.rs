@@ -855,7 +855,7 @@ fn why_tells_how_many_are_due_before() {
         let detached = ["run", "--detach", "--agent", "scribe", "Write a line"];
         let plan = env.run_expecting(0, &detached)["plan_id"].to_string();
         let why = env.run_as_person(&["why", plan.trim_matches('"')]).stdout;
-        let said = format!("claim the strategize phase{before}\n");
+        let said = format!("Waiting for a worker{before}\n");
         assert!(why.contains(&said), "{why}");
     }
 }
@@ -872,4 +872,16 @@ fn an_invariant_actor_that_nobody_knows_is_no_pass() {
     env.run_expecting(6, &["run", plan]);
     let data = env.run_expecting(6, &["apply", plan, "--yes"]);
     assert_eq!(rule_names(&data), ["definition-of-done"]);
+}
+
+#[test]
+fn rules_do_not_run_on_a_result_that_changes_nothing() {
+    let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho hi\n");
+    let rules = "invariants:\n  - name: tests\n    command: \"true\"\n";
+    env.repo.write_file("planwright.yaml", rules);
+    env.repo.commit_all("rules");
+    let run = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
+    assert_eq!(run.exit_code(), Some(7), "{run:?}");
+    assert!(run.stderr.contains("scribe"), "{run:?}");
+    assert!(!run.stderr.contains("checking"), "{run:?}");
 }

@@ -116,7 +116,7 @@ fn plan_is_started_revised_and_landed_by_a_person() {
         why["reasons"][0]
             .as_str()
             .unwrap()
-            .contains("requires a person")
+            .contains("Waiting for you")
     );
     let landing = client.tool("plan_request_landing", json!({ "plan": plan }));
     let handle = status["plan"]["handle"].as_str().unwrap();

@@ -106,7 +106,7 @@ fn a_day_at_the_terminal() {
     let mut run = desk.start_typing(&["run", "Tidy the shop"]);
     run.wait_for_text("Done.")
         .wait_for_text("ater?")
-        .type_line("x");
+        .type_line("z");
     run.wait_for_text("ater?").type_line("r");
     run.wait_for_text("improved?").type_line("once more");
     run.wait_for_text("ater?").type_line("f");
