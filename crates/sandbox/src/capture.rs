@@ -1,6 +1,7 @@
 //! Captures what changed in a sandbox. Reads the files, not the agent's report.
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use plan::Epoch;
@@ -123,7 +124,7 @@ impl ChangeCapture<'_> {
         );
         let ((tree, ignored), before) = (added?, before?);
         let (changes, checkpoint) = run_both(
-            || self.list_capturable_changes(key, &sandbox, base, &tree),
+            || self.list_capturable_changes(key, &sandbox, &git, base, &tree),
             || {
                 vault.keep_result(&tree)?;
                 vault.create_checkpoint(key.plan_id, epoch, base, &tree)
@@ -154,7 +155,7 @@ impl ChangeCapture<'_> {
         let git = self.git_in_sandbox(key, sandbox);
         let (base, refuse) = (&sandbox.base, UncapturablePolicy::Refuse);
         let (tree, _) = self.stage_all_files(key, sandbox, &git, base, refuse)?;
-        self.list_capturable_changes(key, sandbox, base, &tree)?;
+        self.list_capturable_changes(key, sandbox, &git, base, &tree)?;
         Ok(tree)
     }
 
@@ -167,7 +168,8 @@ impl ChangeCapture<'_> {
         git: &git::GitCommand,
     ) -> Result<(ObjectId, IgnoredFiles), SandboxError> {
         let leave_out = UncapturablePolicy::LeaveOut;
-        self.stage_all_files(key, sandbox, git, &sandbox.base, leave_out)
+        let git = git.clone().reading_pipes_as_empty();
+        self.stage_all_files(key, sandbox, &git, &sandbox.base, leave_out)
     }
 
     /// Writes the files of a sandbox as a tree. From the agent's own repository it reads only the
@@ -193,23 +195,28 @@ impl ChangeCapture<'_> {
                 let added = git.run(&["add", "--all", "--", "."]);
                 added
                     .map_err(explain_nested_repository)
-                    .map_err(explain_refused_name)?;
+                    .map_err(explain_refused_name)
+                    .map_err(|error| explain_irregular_file(error, &sandbox.path))?;
             }
             UncapturablePolicy::LeaveOut => {
                 let arguments = ["add", "--all", "--ignore-errors", "--", "."];
                 let output = git.try_run(&arguments)?;
                 let stderr = &output.stderr;
-                let is_left_out =
-                    stderr.contains(NO_COMMIT_SUFFIX) || stderr.contains(INVALID_PATH_PREFIX);
+                let is_left_out = stderr.contains(NO_COMMIT_SUFFIX)
+                    || stderr.contains(INVALID_PATH_PREFIX)
+                    || stderr.contains(IRREGULAR_FILE_SUFFIX);
                 if output.exit_code != 0 && !is_left_out {
                     return Err(git::git_error(&arguments, &output.stderr));
                 }
             }
         }
         if uncapturable == UncapturablePolicy::Refuse {
-            self.refuse_writes_below_submodules(key, sandbox)?;
+            self.refuse_writes_below_submodules(key, sandbox)
+                .map_err(|error| explain_irregular_file(error, &sandbox.path))?;
         }
-        let ignored = self.stage_ignored_files(key, sandbox, &git, base);
+        let ignored = self
+            .stage_ignored_files(key, sandbox, &git, base)
+            .map_err(|error| explain_irregular_file(error, &sandbox.path));
         let ignored = match (ignored, uncapturable) {
             (Err(error), UncapturablePolicy::LeaveOut) if error.is_uncapturable() => {
                 IgnoredFiles::default()
@@ -224,16 +231,17 @@ impl ChangeCapture<'_> {
         &self,
         key: &SandboxKey<'_>,
         sandbox: &Sandbox,
+        git: &git::GitCommand,
         base: &ObjectId,
         tree: &ObjectId,
     ) -> Result<Vec<CapturedChange>, SandboxError> {
-        let git = self.git_in_sandbox(key, sandbox);
-        let changes = list_changes(&git, base, tree)?;
+        let changes = list_changes(git, base, tree)?;
         refuse_nested_repositories(&changes)?;
         // Without attributes there are no filters, and git need not be started.
         let own_attributes = self.sandboxes.vault_for(key).path().join("info/attributes");
         if own_attributes.exists() || has_gitattributes(&sandbox.path, &changes) {
-            refuse_filtered_paths(&git, &changes)?;
+            refuse_filtered_paths(git, &changes)
+                .map_err(|error| explain_irregular_file(error, &sandbox.path))?;
         }
         Ok(changes)
     }
@@ -258,6 +266,9 @@ const NO_COMMIT_SUFFIX: &str = "/' does not have a commit checked out";
 
 /// git's message about a name that it does not store.
 const INVALID_PATH_PREFIX: &str = "error: invalid path '";
+
+/// git's message about a tracked path that became a pipe, socket or device.
+const IRREGULAR_FILE_SUFFIX: &str = ": can only add regular files";
 
 impl SandboxError {
     pub(crate) fn nested_repository(path: TreePath) -> Self {
@@ -295,6 +306,43 @@ pub(crate) fn explain_refused_name(error: SandboxError) -> SandboxError {
     match named {
         Some(name) => SandboxError::NameRefused {
             name: name.to_owned(),
+        },
+        None => error,
+    }
+}
+
+/// Names the pipe, socket or device of a sandbox that git cannot add or read.
+fn explain_irregular_file(error: SandboxError, root: &Path) -> SandboxError {
+    let error = name_irregular_file(error, root);
+    let SandboxError::NotRegularFile { path } = &error else {
+        return error;
+    };
+    let inside = path.strip_prefix(root).unwrap_or(path);
+    // The pipe may be in the `.git` of a repository in the sandbox, which no result may contain.
+    let repository = inside.ancestors().find(|one| one.ends_with(".git"));
+    let named = repository.and_then(Path::parent).unwrap_or(inside);
+    match TreePath::new(named.as_os_str().as_bytes()) {
+        Ok(path) if repository.is_some() => SandboxError::nested_repository(path),
+        Ok(path) => SandboxError::Uncapturable {
+            path,
+            why: "it is not a regular file; remove it or put a file there",
+        },
+        Err(_) => error,
+    }
+}
+
+/// git cannot add a pipe, socket or device. Names the first one in the error.
+pub(crate) fn name_irregular_file(error: SandboxError, root: &Path) -> SandboxError {
+    let SandboxError::GitFailed { said, .. } = &error else {
+        return error;
+    };
+    let named = said
+        .lines()
+        .filter_map(|line| line.split_once(IRREGULAR_FILE_SUFFIX))
+        .find_map(|(line, _)| line.strip_prefix("error: "));
+    match named {
+        Some(name) => SandboxError::NotRegularFile {
+            path: root.join(name),
         },
         None => error,
     }

@@ -127,6 +127,7 @@ fn git_on_sandbox(vault: &Vault, sandbox: &Sandbox) -> crate::git::GitCommand {
         .git()
         .with_work_tree(&sandbox.path)
         .with_index(&sandbox.index_path)
+        .reading_pipes_as_empty()
 }
 
 fn as_os_str(bytes: &[u8]) -> &std::ffi::OsStr {

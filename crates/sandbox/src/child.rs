@@ -18,14 +18,31 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a child may take to exit after SIGTERM.
 const TERMINATION_GRACE: Duration = Duration::from_secs(2);
 
-/// Writes `input` to a child and reads its output to the end. Returns `None` if the deadline
-/// passed; the child is killed then. The child must lead its own process group.
+/// What to do next while a child runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitDecision {
+    /// Wait, at most this long, before asking again.
+    KeepWaiting(Duration),
+    /// Kill the child.
+    Kill,
+}
+
+impl WaitDecision {
+    pub fn keep_waiting() -> Self {
+        Self::KeepWaiting(POLL_INTERVAL)
+    }
+}
+
+/// Writes `input` to a child and reads its output to the end. Asks `decide` again and again while
+/// it waits. Returns `None` if the deadline passed or `decide` said so; the child is killed then.
+/// The child must lead its own process group.
 pub(crate) fn wait_for_output(
     mut child: Child,
     input: &[u8],
     deadline: Instant,
+    mut decide: impl FnMut() -> WaitDecision,
 ) -> io::Result<Option<Output>> {
-    let result = match feed_and_read(&mut child, input, deadline) {
+    let result = match feed_and_read(&mut child, input, deadline, &mut decide) {
         Ok(Some(output)) => return Ok(Some(output)),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
@@ -56,7 +73,12 @@ fn terminate_group(child: &mut Child) {
     let _ = wait_until_deadline(child, Instant::now() + TERMINATION_GRACE);
 }
 
-fn feed_and_read(child: &mut Child, input: &[u8], deadline: Instant) -> io::Result<Option<Output>> {
+fn feed_and_read(
+    child: &mut Child,
+    input: &[u8],
+    deadline: Instant,
+    decide: &mut impl FnMut() -> WaitDecision,
+) -> io::Result<Option<Output>> {
     let mut stdin = child.stdin.take();
     if let Some(stdin) = &stdin {
         rustix::io::ioctl_fionbio(stdin, true)?;
@@ -68,13 +90,16 @@ fn feed_and_read(child: &mut Child, input: &[u8], deadline: Instant) -> io::Resu
         let Some(remaining) = deadline.checked_duration_since(Instant::now()) else {
             return Ok(None);
         };
+        let WaitDecision::KeepWaiting(pause) = decide() else {
+            return Ok(None);
+        };
         let ready = poll_pipes(
             [
                 stdin.as_ref().map(AsFd::as_fd),
                 stdout.as_ref().map(AsFd::as_fd),
                 stderr.as_ref().map(AsFd::as_fd),
             ],
-            remaining.min(POLL_INTERVAL),
+            remaining.min(pause),
         )?;
         if ready == [false; 3] {
             // A grandchild may hold the pipes open forever. Do not wait for it.

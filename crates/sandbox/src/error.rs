@@ -81,6 +81,9 @@ pub enum SandboxError {
         "{name} cannot be part of the result: git refuses the name because some systems read it as .git"
     )]
     NameRefused { name: String },
+    /// A pipe, socket or device where git expects a file.
+    #[error("{path} is not a regular file")]
+    NotRegularFile { path: PathBuf },
     /// Like `Uncapturable`, for several paths.
     #[error("{} cannot be part of the result: {why}", format_paths(paths))]
     UncapturablePaths {

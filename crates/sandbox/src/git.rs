@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use plan::changeset::TreePath;
 
+use crate::child::WaitDecision;
+use crate::tree_pipes::TreePipes;
 use crate::{ObjectId, SandboxError, child};
 
 /// The environment that git and other child processes get. The binary reads it; libraries do not.
@@ -70,11 +72,25 @@ enum GitConfigScope {
     User,
 }
 
+/// What git does with a named pipe in its working tree that it reads by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TreePipePolicy {
+    /// Fail with the name of the pipe.
+    Refuse,
+    /// Take it for an empty file.
+    ReadAsEmpty,
+}
+
+/// How often pipes are checked in a tree that has some: git may wait for one after the other.
+const PIPE_RELEASE_INTERVAL: Duration = Duration::from_millis(5);
+
 /// git for one repository.
 #[derive(Debug, Clone)]
 pub(crate) struct GitCommand {
     git_env: GitEnv,
     directory: PathBuf,
+    work_tree: Option<PathBuf>,
+    tree_pipe_policy: TreePipePolicy,
     environment: Vec<(&'static str, OsString)>,
     settings: Vec<String>,
     config_scope: GitConfigScope,
@@ -93,6 +109,8 @@ impl GitCommand {
         Self {
             git_env: git_env.clone(),
             directory: directory.to_owned(),
+            work_tree: None,
+            tree_pipe_policy: TreePipePolicy::Refuse,
             environment: Vec::new(),
             settings: Vec::new(),
             config_scope: GitConfigScope::RepositoryOnly,
@@ -112,7 +130,15 @@ impl GitCommand {
 
     pub fn with_work_tree(mut self, tree: &Path) -> Self {
         self.directory = tree.to_owned();
+        self.work_tree = Some(tree.to_owned());
         self.with_variable("GIT_WORK_TREE", tree)
+    }
+
+    /// Takes named pipes with the names of ignore rules or attributes for empty files, instead of
+    /// failing: for callers that must look at any tree that an agent left.
+    pub fn reading_pipes_as_empty(mut self) -> Self {
+        self.tree_pipe_policy = TreePipePolicy::ReadAsEmpty;
+        self
     }
 
     pub fn with_index(self, index: &Path) -> Self {
@@ -282,8 +308,27 @@ impl GitCommand {
         let now = Instant::now();
         // A limit too large for the clock means the default.
         let deadline = now.checked_add(limit).unwrap_or(now + GIT_TIMEOUT);
-        let output = child::wait_for_output(child, input, deadline)
+        let mut pipes = self.work_tree.as_deref().map(TreePipes::new);
+        let mut refused = None;
+        let decide = || {
+            let Some(pipes) = &mut pipes else {
+                return WaitDecision::keep_waiting();
+            };
+            let released = pipes.release_reader();
+            if released.is_some() && self.tree_pipe_policy == TreePipePolicy::Refuse {
+                refused = released;
+                return WaitDecision::Kill;
+            }
+            match pipes.has_pipes() {
+                true => WaitDecision::KeepWaiting(PIPE_RELEASE_INTERVAL),
+                false => WaitDecision::keep_waiting(),
+            }
+        };
+        let output = child::wait_for_output(child, input, deadline, decide)
             .map_err(|source| self.start_error(source))?;
+        if let Some(path) = refused {
+            return Err(SandboxError::NotRegularFile { path });
+        }
         output
             .map(into_git_output)
             .ok_or_else(|| SandboxError::GitTimedOut {

@@ -142,7 +142,7 @@ impl ChangeCapture<'_> {
         if record.before == Some(sandbox.holder_epoch) {
             return Ok(());
         }
-        let git = self.git_in_sandbox(key, sandbox);
+        let git = self.git_in_sandbox(key, sandbox).reading_pipes_as_empty();
         let (_, others) = list_ignored(&git)?;
         let staged = match others.is_empty() || from_base {
             true => None,
@@ -274,7 +274,8 @@ impl ChangeCapture<'_> {
         sandbox: &Sandbox,
     ) -> Result<Vec<IgnoredPath>, SandboxError> {
         let record = IgnoredRecord::read(sandbox)?;
-        let (_, others) = list_ignored(&self.git_in_sandbox(key, sandbox))?;
+        let git = self.git_in_sandbox(key, sandbox).reading_pipes_as_empty();
+        let (_, others) = list_ignored(&git)?;
         Ok(filter_unprotected(others, &record, &sandbox.path))
     }
 

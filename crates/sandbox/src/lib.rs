@@ -42,6 +42,7 @@ mod snapshot;
 mod step_faults;
 mod submodule;
 mod supervise;
+mod tree_pipes;
 mod vault;
 
 pub mod land;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plan::Digest;
 
-use crate::capture::explain_refused_name;
+use crate::capture::{explain_refused_name, name_irregular_file};
 use crate::error::FileErrorContext;
 use crate::sandboxes::{SandboxKey, Sandboxes};
 use crate::vault;
@@ -38,7 +38,8 @@ pub(crate) fn take_directory_snapshot(repository: &Repository) -> Result<ObjectI
     let index = checkout.git_dir.join("snapshot.index");
     let git = repository.git_on_checkout(&checkout, &index);
     git.run(&["add", "--all", "--", "."])
-        .map_err(explain_refused_name)?;
+        .map_err(explain_refused_name)
+        .map_err(|error| name_irregular_file(error, &checkout.work_tree))?;
     let tree = git.read_object_id(&["write-tree"])?;
     let git = vault::with_author(repository.git(), "Planwright", "planwright@localhost", 0);
     git.read_object_id(&["commit-tree", tree.as_str(), "-m", "Snapshot"])
@@ -63,7 +64,8 @@ impl Sandboxes {
             .git_on_checkout(&checkout, &index)
             .with_variable("GIT_DIR", vault.path());
         git.run(&["add", "--all", "--", "."])
-            .map_err(explain_refused_name)?;
+            .map_err(explain_refused_name)
+            .map_err(|error| name_irregular_file(error, &checkout.work_tree))?;
         let tree = git.read_object_id(&["write-tree"])?;
         let _ = std::fs::remove_file(&index);
         if tree == vault.read_tree_of(tip)? {

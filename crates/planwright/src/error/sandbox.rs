@@ -68,6 +68,11 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
         | SandboxError::UncapturablePaths { .. }
         | SandboxError::NameRefused { .. }
         | SandboxError::InvalidTreePath(_) => new(CommandExit::Conflict, "uncapturable"),
+        SandboxError::NotRegularFile { path } => new(CommandExit::Conflict, "not_regular_file")
+            .with_hint(format!(
+                "Remove {} or put a file there, then repeat the command. Nothing is lost.",
+                path.display()
+            )),
         SandboxError::FencedByNewerHolder { .. } => new(CommandExit::Conflict, "fenced"),
         SandboxError::TargetMoved { .. } => {
             new(CommandExit::Conflict, "target_moved").with_hint("Repeat the command.")

@@ -20,6 +20,7 @@ mod preparation;
 mod presence;
 mod random_schedules;
 mod sandboxes;
+mod tree_pipes;
 mod unusual_repositories;
 // Included as a file: its crate depends on databases.
 mod fixture;
