@@ -189,6 +189,7 @@ impl ChangeCapture<'_> {
         }
         let git = git
             .clone()
+            .refusing_names_like_git()
             .with_settings(&["advice.addEmbeddedRepo=false".to_owned()]);
         match uncapturable {
             UncapturablePolicy::Refuse => {

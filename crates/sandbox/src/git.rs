@@ -134,6 +134,15 @@ impl GitCommand {
         self.with_variable("GIT_WORK_TREE", tree)
     }
 
+    /// Adds no name that Windows or macOS reads as `.git`, whatever the system here. For new files
+    /// only: a repository that has such names already must stay readable.
+    pub fn refusing_names_like_git(self) -> Self {
+        self.with_settings(&[
+            "core.protectHFS=true".to_owned(),
+            "core.protectNTFS=true".to_owned(),
+        ])
+    }
+
     /// Takes named pipes with the names of ignore rules or attributes for empty files, instead of
     /// failing: for callers that must look at any tree that an agent left.
     pub fn reading_pipes_as_empty(mut self) -> Self {

@@ -36,7 +36,9 @@ pub(crate) fn take_directory_snapshot(repository: &Repository) -> Result<ObjectI
         .expect("BUG: a directory is its own working tree");
     // Not git's default index, which is locked during a landing.
     let index = checkout.git_dir.join("snapshot.index");
-    let git = repository.git_on_checkout(&checkout, &index);
+    let git = repository
+        .git_on_checkout(&checkout, &index)
+        .refusing_names_like_git();
     git.run(&["add", "--all", "--", "."])
         .map_err(explain_refused_name)
         .map_err(|error| name_irregular_file(error, &checkout.work_tree))?;
@@ -62,6 +64,7 @@ impl Sandboxes {
         repository.copy_whole_index(&checkout, &index)?;
         let git = repository
             .git_on_checkout(&checkout, &index)
+            .refusing_names_like_git()
             .with_variable("GIT_DIR", vault.path());
         git.run(&["add", "--all", "--", "."])
             .map_err(explain_refused_name)

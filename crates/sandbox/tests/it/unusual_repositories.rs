@@ -409,3 +409,31 @@ fn uncommitted_changes_can_become_the_base() {
         2
     );
 }
+
+/// Names that git on Windows or macOS takes for `.git` are refused everywhere, because such a
+/// commit cannot be checked out there. A repository that has one already stays usable.
+#[test]
+fn names_like_git_on_other_systems_are_refused() {
+    let names = [".g\u{200c}it/config", "sub/.gi\u{feff}t", "git~1", ".GIT"];
+    for name in names {
+        let fixture = SandboxFixture::new();
+        let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+        write_file(&sandbox.path.join(name), "x\n");
+        let captured = fixture.sandboxes.capture().capture_sandbox(
+            &fixture.sandbox_key(test_plan_id(1)),
+            Epoch(1),
+            &sandbox.base,
+        );
+        let error = captured.unwrap_err();
+        let SandboxError::NameRefused { name: refused } = &error else {
+            panic!("{name}: {error}");
+        };
+        assert_eq!(refused, name);
+    }
+    let fixture = SandboxFixture::new();
+    fixture.write_file(".g\u{200c}it/config", "x\n");
+    fixture.commit_all("a name like .git");
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    fixture.do_usual_work(&sandbox);
+    fixture.capture_result(test_plan_id(1), 1);
+}
