@@ -48,6 +48,7 @@ mod mcp;
 mod mcp_clients;
 mod mcp_install;
 mod notifications;
+mod old_stores;
 mod output;
 mod permission_questions;
 mod permissions;
