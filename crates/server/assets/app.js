@@ -22,7 +22,8 @@ function choosePage(path) {
   if (words[0] === "new") return { kind: "new", fragment: `/fragments/new${location.search}` };
   if (words[0] === "about") return { kind: "about", fragment: "/fragments/about" };
   const tab = ["review", "activity", "why"].includes(words[1]) ? words[1] : "review";
-  return { kind: tab, plan: words[0], fragment: `/fragments/plans/${encodeURIComponent(words[0])}/${tab}${tab === "review" ? location.search : ""}` };
+  const search = /^r\d+$/.test(words[1]) ? `?results=${words[1]}` : location.search;
+  return { kind: tab, plan: words[0], fragment: `/fragments/plans/${encodeURIComponent(words[0])}/${tab}${tab === "review" ? search : ""}` };
 }
 
 async function show(isRefresh = false) {

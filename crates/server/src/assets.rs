@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use api::results::ResultRange;
 use axum::Router;
+use axum::extract::Path;
 use axum::http::header;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::routes::no_such_route;
 use crate::state::ServerState;
 
 /// An embedded file: its route, media type and content.
@@ -61,7 +64,17 @@ pub fn public_files() -> Router<Arc<ServerState>> {
     for route in PAGE_ROUTES {
         router = router.route(route, get(show_shell));
     }
-    router
+    router.route("/{plan}/{result}", get(show_result))
+}
+
+/// The page of a plan at one of its results: `/k3f9/r2`.
+async fn show_result(Path((_, result)): Path<(String, String)>) -> Response {
+    match result.parse() {
+        Ok(ResultRange::One(_)) => show_shell().await.into_response(),
+        Ok(ResultRange::Current | ResultRange::Between(..)) | Err(_) => {
+            no_such_route().await.into_response()
+        }
+    }
 }
 
 async fn show_shell() -> impl IntoResponse {

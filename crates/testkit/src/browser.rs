@@ -195,11 +195,22 @@ impl TestBrowser {
     #[track_caller]
     pub fn click(&self, selector: &str) {
         let element = self.find(selector);
-        let clicked =
-            wait_until(|| self.try_post(&format!("/element/{element}/click"), &json!({})));
+        // WebDriver does not scroll to what is only covered, as by a bar at the bottom.
+        let selector_json = json!(selector);
+        self.run_script(&format!(
+            "document.querySelector({selector_json})?.scrollIntoView({{ block: 'center', behavior: 'instant' }})"
+        ));
+        let mut answer = String::new();
+        let clicked = wait_until(|| {
+            let path = self.path(&format!("/element/{element}/click"));
+            let response = self.client.post(&path, &json!({}));
+            answer = response.body;
+            response.status == 200
+        });
         assert!(
             clicked,
-            "{selector} cannot be clicked; the page: {}",
+            "{selector} cannot be clicked: {}; the page: {}",
+            answer.get(..400).unwrap_or(&answer),
             self.describe()
         );
     }
@@ -250,10 +261,6 @@ impl TestBrowser {
     fn post(&self, path: &str, body: &Value) -> Value {
         let answer = self.client.post(&self.path(path), body);
         answer.ok()["value"].take()
-    }
-
-    fn try_post(&self, path: &str, body: &Value) -> bool {
-        self.client.post(&self.path(path), body).status == 200
     }
 
     fn path(&self, path: &str) -> String {

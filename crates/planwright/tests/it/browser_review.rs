@@ -12,7 +12,7 @@ const TWO_ENDS_SCRIPT: &str = "#!/bin/sh
 cat \"$PLANWRIGHT_ASSIGNMENT\" >> \"$STARTS\"
 seq 1 20 > src/list.txt
 echo first > src/new.txt
-echo \"run $PLANWRIGHT_ATTEMPT\" >> src/a.txt
+echo \"run $(($(grep -c run src/a.txt) + 1))\" >> src/a.txt
 ";
 
 fn start_review(env: &ScriptedAgentEnv) -> (RunningTestServer, TestBrowser, String) {

@@ -203,6 +203,9 @@ fn of_several_agents_a_person_says_which() {
     terminal
         .wait_for_text("Which agent (claude, codex)? ")
         .type_line("cursor");
+    terminal
+        .wait_for_text("`cursor` is not one of them.")
+        .type_line("");
     let (status, seen) = terminal.wait_for_end();
     assert_eq!(status.code(), Some(2), "{seen}");
     assert!(seen.contains(several), "{seen}");

@@ -58,7 +58,7 @@ pub(crate) fn make_router(state: Arc<ServerState>) -> Router {
         )
         .merge(assets::public_files())
         .method_not_allowed_fallback(refuse_method)
-        .fallback(report_unknown_route)
+        .fallback(no_such_route)
         .layer(from_fn(refuse_body_on_read))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&state),
@@ -100,7 +100,7 @@ fn session_routes() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(plan_changes::waive_rule))
 }
 
-async fn report_unknown_route() -> Problem {
+pub async fn no_such_route() -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "no_such_route",

@@ -156,6 +156,8 @@ fn ask_for_actor(app: &App, names: Vec<QualifiedName>) -> Result<QualifiedName, 
         if let Some(name) = names.iter().find(|name| name.to_string() == answer) {
             return Ok(name.clone());
         }
+        let answer = ui::escape_controls(&answer);
+        let _ = writeln!(anstream::stderr().lock(), "`{answer}` is not one of them.");
     }
     Err(CreatePlanError::SeveralActors(names).into())
 }
