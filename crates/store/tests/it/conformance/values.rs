@@ -1,6 +1,7 @@
 //! G4: values are stored and read back exactly.
 
 use plan::action::ActionDefinition;
+use plan::actor::{ActorDefinition, ActorKind};
 use plan::argument::{ArgumentType, ArgumentValue};
 use plan::changeset::{ChangesetEntry, PathOperation};
 use plan::command::{CancelPlan, CompleteStrategize, OpenChangeset, RecordChange};
@@ -221,8 +222,15 @@ fn every_field_of_an_action_survives(fixture: &StoreFixture) {
         tokens: Some(i64::MAX.unsigned_abs()),
         time: Some(plan::Span::from_seconds(7)),
     };
+    // Only agents that can ask keep the tool policy of the action.
+    let asking_actor = |name: &str| ActorDefinition {
+        name: samples::parse_name(name),
+        description: None,
+        kind: ActorKind::Acp(Box::default()),
+    };
     let plan = client.add_plan(NewPlan {
         limits,
+        definitions: ["acme/thinker", "worker", "judge"].map(asking_actor).into(),
         ..samples::plan_of_action(client.ids().next_plan_id(), &name)
     });
     assert_eq!(client.load_plan(plan).limits(), limits);
