@@ -92,6 +92,7 @@ impl SandboxBench {
             home: None,
             config_home: None,
             timeout: sandbox::GIT_TIMEOUT,
+            stop: None,
         };
         Self {
             sandboxes: Sandboxes::new(root.join("home"), git_env),

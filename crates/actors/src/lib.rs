@@ -46,7 +46,8 @@ pub use program::{find_installed_program, find_program};
 pub use prompt::{build_prompt, build_resume_prompt};
 pub use readiness::{AgentReadiness, MissingNeed, RunProtocol, check_readiness};
 pub use report::{Report, ReportOutcome};
-pub use workplace::{AskPersonFn, PersonDecision, RunProgress, Stop, Workplace};
+pub use sandbox::Stop;
+pub use workplace::{AskPersonFn, PersonDecision, RunProgress, Workplace};
 
 /// Creates the actor that a definition describes.
 pub fn make_actor(

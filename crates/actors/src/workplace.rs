@@ -1,12 +1,12 @@
 //! What a run needs besides its assignment: directories, limits and callbacks.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plan::permission_question::ProposedToolCall;
 use plan::transcript::{TranscriptContent, Usage};
 use plan::{Caller, Profile};
+use sandbox::Stop;
 
 pub struct Workplace<'a> {
     /// The directory of this run: assignment, transcript, report. No other run writes there.
@@ -63,37 +63,5 @@ impl RunProgress {
             Self::Entry(TranscriptContent::Usage(usage)) => Some(*usage),
             Self::Entry(_) | Self::Started { .. } => None,
         }
-    }
-}
-
-/// A stop request that several threads can check and wait for.
-#[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<(Mutex<bool>, Condvar)>);
-
-impl Stop {
-    pub fn request(&self) {
-        let (requested, condvar) = &*self.0;
-        *requested.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        condvar.notify_all();
-    }
-
-    pub fn is_requested(&self) -> bool {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the request, at most `timeout`. Returns whether it was made.
-    pub fn wait_for_request(&self, timeout: Duration) -> bool {
-        let (requested, condvar) = &*self.0;
-        let deadline = Instant::now() + timeout;
-        let mut requested = requested.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*requested {
-            let remaining = deadline.saturating_duration_since(Instant::now());
-            if remaining.is_zero() {
-                return false;
-            }
-            let waited = condvar.wait_timeout(requested, remaining);
-            requested = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
     }
 }

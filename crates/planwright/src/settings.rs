@@ -436,6 +436,7 @@ pub fn read_git_env() -> GitEnv {
         home: std::env::var_os("HOME"),
         config_home: std::env::var_os("XDG_CONFIG_HOME"),
         timeout: sandbox::GIT_TIMEOUT,
+        stop: None,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A git that hangs (on a lost network file system, or in a wrapper that prompts) must end in an
 //! error. It gets SIGTERM first, because git then removes its lock files, and SIGKILL after a grace
-//! period, together with its process group.
+//! period, together with its process group. If this process is killed meanwhile, a guard ends it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,11 +12,17 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
+use crate::child_guard::ChildGuard;
+
 /// How often to check whether a child exited while its output is silent.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How long a child may take to exit after SIGTERM.
 const TERMINATION_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a child runs without a guard. Most git commands end earlier, and starting a process for
+/// each of them would slow them down.
+const GUARD_DELAY: Duration = Duration::from_millis(200);
 
 /// What to do next while a child runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +92,8 @@ fn feed_and_read(
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
     let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
     let mut unwritten = input;
+    let guarded_from = Instant::now() + GUARD_DELAY;
+    let mut guard = None;
     while stdin.is_some() || stdout.is_some() || stderr.is_some() {
         let Some(remaining) = deadline.checked_duration_since(Instant::now()) else {
             return Ok(None);
@@ -93,6 +101,9 @@ fn feed_and_read(
         let WaitDecision::KeepWaiting(pause) = decide() else {
             return Ok(None);
         };
+        if guard.is_none() && Instant::now() >= guarded_from {
+            guard = Some(ChildGuard::start(child.id()));
+        }
         let ready = poll_pipes(
             [
                 stdin.as_ref().map(AsFd::as_fd),

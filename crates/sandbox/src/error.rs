@@ -31,6 +31,9 @@ pub enum SandboxError {
         path: PathBuf,
         limit: Duration,
     },
+    /// git was ended because a stop was requested.
+    #[error("git {command} was stopped")]
+    GitStopped { command: String },
     #[error("{path} cannot be {doing}: {source}")]
     FileFailed {
         path: PathBuf,

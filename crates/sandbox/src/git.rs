@@ -12,7 +12,7 @@ use plan::changeset::TreePath;
 
 use crate::child::WaitDecision;
 use crate::tree_pipes::TreePipes;
-use crate::{ObjectId, SandboxError, child};
+use crate::{ObjectId, SandboxError, Stop, child};
 
 /// The environment that git and other child processes get. The binary reads it; libraries do not.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct GitEnv {
     pub config_home: Option<OsString>,
     /// How long one git command may run; usually [`GIT_TIMEOUT`].
     pub timeout: Duration,
+    /// Ends running git commands when requested; see [`crate::Sandboxes::with_git_stop`].
+    pub stop: Option<Stop>,
 }
 
 /// How long one git command may run before it is killed. The slowest command checks out or reads
@@ -319,7 +321,11 @@ impl GitCommand {
         let deadline = now.checked_add(limit).unwrap_or(now + GIT_TIMEOUT);
         let mut pipes = self.work_tree.as_deref().map(TreePipes::new);
         let mut refused = None;
+        let is_stopped = || self.git_env.stop.as_ref().is_some_and(Stop::is_requested);
         let decide = || {
+            if is_stopped() {
+                return WaitDecision::Kill;
+            }
             let Some(pipes) = &mut pipes else {
                 return WaitDecision::keep_waiting();
             };
@@ -338,13 +344,18 @@ impl GitCommand {
         if let Some(path) = refused {
             return Err(SandboxError::NotRegularFile { path });
         }
-        output
-            .map(into_git_output)
-            .ok_or_else(|| SandboxError::GitTimedOut {
-                command: subcommand_name(arguments),
-                path: self.directory.clone(),
-                limit,
-            })
+        if let Some(output) = output {
+            return Ok(into_git_output(output));
+        }
+        let command = subcommand_name(arguments);
+        if is_stopped() {
+            return Err(SandboxError::GitStopped { command });
+        }
+        Err(SandboxError::GitTimedOut {
+            command,
+            path: self.directory.clone(),
+            limit,
+        })
     }
 
     #[expect(

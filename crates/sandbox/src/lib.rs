@@ -18,6 +18,7 @@ mod capture;
 mod check_dir;
 mod checkout;
 mod child;
+mod child_guard;
 mod cleanup;
 mod compare;
 mod conflicts;
@@ -40,6 +41,7 @@ mod sandboxes;
 mod set_up;
 mod snapshot;
 mod step_faults;
+mod stop;
 mod submodule;
 mod supervise;
 mod tree_pipes;
@@ -78,6 +80,7 @@ pub use set_up::{
     CommandReach, OutputTail, SetUpFailure, SetUpOutcome, looks_like_permission_error,
 };
 pub use step_faults::{SandboxStep, StepFaults};
+pub use stop::Stop;
 pub use supervise::{
     Confinement, IsolationLevel, ProcessSpec, ProgramExit, ProgramInput, ProgramOutput,
     ReachablePaths, RunEnding, RunStopper, SharedLock, SupervisedRun, Supervisor, detect_isolation,

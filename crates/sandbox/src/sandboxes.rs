@@ -37,7 +37,7 @@ use crate::step_faults::{SandboxStep, StepFaults};
 use crate::supervise::{self, ExclusiveLock, SharedLock, Supervisor};
 use crate::vault::Vault;
 use crate::{
-    LocationProblem, ObjectId, Repository, SandboxError, checkout, files, refs, repository,
+    LocationProblem, ObjectId, Repository, SandboxError, Stop, checkout, files, refs, repository,
     snapshot,
 };
 
@@ -272,6 +272,15 @@ impl Sandboxes {
 
     pub(crate) fn command_reach(&self) -> &CommandReach {
         &self.command_reach
+    }
+
+    /// Ends git commands when this stop is requested; they fail with [`SandboxError::GitStopped`].
+    /// Only for operations that can be repeated: not for a landing that moves branches, and not for
+    /// capturing finished work.
+    #[must_use]
+    pub fn with_git_stop(mut self, stop: Option<&Stop>) -> Self {
+        self.git_env.stop = stop.cloned();
+        self
     }
 
     /// Installs faults, for tests.

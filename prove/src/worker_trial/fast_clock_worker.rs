@@ -30,6 +30,7 @@ impl FastClockWorker {
                     home: None,
                     config_home: None,
                     timeout: sandbox::GIT_TIMEOUT,
+                    stop: None,
                 },
             ),
             host: "here".parse().expect("BUG: the name of a host"),

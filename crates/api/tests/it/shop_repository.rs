@@ -38,6 +38,7 @@ impl ShopFixture {
             home: Some("/nonexistent".into()),
             config_home: None,
             timeout: sandbox::GIT_TIMEOUT,
+            stop: None,
         };
         let local_host = LocalHost {
             sandboxes: Sandboxes::new(directory.path().join("home"), git_env),

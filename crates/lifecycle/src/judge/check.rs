@@ -161,7 +161,9 @@ impl GateEvaluation<'_> {
         else {
             return Ok(RuleOutcome::Open(PendingVerdictReason::Check));
         };
-        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
+        // A check dir is temporary, so git may end while it makes one.
+        let sandboxes = self.lifecycle.local_host()?.sandboxes.clone();
+        let sandboxes = &sandboxes.with_git_stop(Some(&self.stop));
         let check_name = format!("{reference:?} {}", self.subject_digest);
         let check_id = Digest::hash_bytes(check_name.as_bytes());
         let check_dir = loop {

@@ -156,7 +156,9 @@ impl PlanSandboxes<'_> {
         sandbox_key: &SandboxKey<'_>,
         call: &Call,
     ) -> Result<OccupiedSandbox, LifecycleError> {
-        let sandboxes = &self.lifecycle.local_host()?.sandboxes;
+        // Entering is repeated after an interruption, so git may end in the middle of it.
+        let sandboxes = self.lifecycle.local_host()?.sandboxes.clone();
+        let sandboxes = &sandboxes.with_git_stop(call.stop.as_ref());
         let base = match plan.base_commit(&sandbox_key.resource.name) {
             Some(commit) => parse_object_id(commit)?,
             None => sandboxes.read_tip(sandbox_key.resource)?,
@@ -342,7 +344,7 @@ impl From<SandboxError> for LifecycleError {
                     current: Epoch(current),
                 })
             }
-            SandboxError::SetUpStopped { .. } => Self::Stopped,
+            SandboxError::SetUpStopped { .. } | SandboxError::GitStopped { .. } => Self::Stopped,
             other => Self::Sandbox(other),
         }
     }

@@ -51,6 +51,7 @@ impl EngineRepoFixture {
             home: Some("/nonexistent".into()),
             config_home: None,
             timeout: sandbox::GIT_TIMEOUT,
+            stop: None,
         };
         let local_host = LocalHost {
             sandboxes: Sandboxes::new(directory.path().join("home"), git_env),

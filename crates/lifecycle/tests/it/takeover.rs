@@ -38,6 +38,7 @@ impl HostFixture {
             home: Some("/nonexistent".into()),
             config_home: None,
             timeout: sandbox::GIT_TIMEOUT,
+            stop: None,
         };
         Sandboxes::new(self.0.path().join("home"), git_env)
     }

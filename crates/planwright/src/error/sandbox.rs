@@ -93,7 +93,7 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
         SandboxError::SupervisorFailed { .. } => new(CommandExit::Error, "unsupervised"),
         SandboxError::SetUpFailed { .. } => new(CommandExit::Error, "set_up_failed")
             .with_hint("Fix sandbox.setup in planwright.yaml, then: planwright retry ID"),
-        SandboxError::SetUpStopped { .. } => new(CommandExit::Interrupted, "stopped"),
+        SandboxError::SetUpStopped { .. } | SandboxError::GitStopped { .. } => new(CommandExit::Interrupted, "stopped"),
         SandboxError::NoSupervisor { .. } => new(CommandExit::Error, "no_supervisor"),
         SandboxError::DamagedFile { .. } => new(CommandExit::Error, "damaged"),
     }

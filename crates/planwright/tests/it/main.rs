@@ -37,6 +37,7 @@ mod entering;
 mod file_modes;
 mod gates;
 mod goals;
+mod hanging_git;
 mod ignored_files;
 mod init;
 mod landing;

@@ -28,6 +28,7 @@ pub fn test_git_env() -> GitEnv {
         home: Some("/nonexistent".into()),
         config_home: None,
         timeout: planwright_sandbox::GIT_TIMEOUT,
+        stop: None,
     }
 }
 

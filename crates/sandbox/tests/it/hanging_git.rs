@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plan::Epoch;
 use planwright_sandbox::land::{LandAttempt, LandingMethod, ProposalOutcome};
-use planwright_sandbox::{GitEnv, SandboxError, Sandboxes, git_version};
+use planwright_sandbox::{GitEnv, SandboxEntryMode, SandboxError, Sandboxes, Stop, git_version};
 
 use crate::fixture::{SandboxFixture, make_landing_message, test_git_env, test_plan_id};
 use crate::script::write_program;
@@ -199,4 +199,33 @@ exec git \"$@\"";
             &sandbox.base,
         )
         .unwrap();
+}
+
+#[test]
+fn hanging_git_ends_when_a_stop_is_requested() {
+    let fixture = SandboxFixture::new();
+    let script = "case \" $* \" in *' read-tree '*) sleep 600;; esac; exec git \"$@\"";
+    let hanging = make_fake_git(
+        fixture.directory.path(),
+        script,
+        planwright_sandbox::GIT_TIMEOUT,
+    );
+    let stop = Stop::default();
+    let sandboxes = Sandboxes::new(fixture.directory.path().join("home"), hanging);
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let base = fixture.sandboxes.read_tip(&fixture.resource).unwrap();
+    let error = std::thread::scope(|scope| {
+        let stoppable = sandboxes.clone().with_git_stop(Some(&stop));
+        let entering = scope.spawn(move || {
+            stoppable
+                .enter_sandbox(&key, Epoch(1), &base, SandboxEntryMode::Continue)
+                .map(drop)
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!entering.is_finished());
+        stop.request();
+        entering.join().unwrap().unwrap_err()
+    });
+    assert_eq!(error.to_string(), "git read-tree was stopped");
+    fixture.enter_sandbox(test_plan_id(1), 2);
 }

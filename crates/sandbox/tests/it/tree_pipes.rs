@@ -42,6 +42,7 @@ fn make_pipe_in_sandbox(sandbox: &Sandbox, name: &str) {
 fn open_with_short_timeout(fixture: &SandboxFixture) -> Sandboxes {
     let git_env = GitEnv {
         timeout: Duration::from_secs(30),
+        stop: None,
         ..test_git_env()
     };
     Sandboxes::new(fixture.directory.path().join("home"), git_env)
