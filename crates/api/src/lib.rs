@@ -16,6 +16,7 @@ pub mod changed_texts;
 pub mod derived_plans;
 pub mod diagnosis;
 pub mod doctor;
+mod hidden_characters;
 pub mod landing;
 pub mod next_steps;
 pub mod overview;
@@ -31,5 +32,6 @@ pub mod sandboxes;
 pub mod standing;
 pub mod view;
 
+pub use hidden_characters::mark_hidden_characters;
 pub use next_steps::{NextStep, next_steps};
 pub use standing::PlanStanding;

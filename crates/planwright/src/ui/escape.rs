@@ -1,14 +1,14 @@
-//! Escapes untrusted text for the terminal: control characters, bidirectional overrides and invisible tags.
-//! All file names, file contents, goals, questions and agent output pass through here.
+//! Escapes untrusted text for the terminal: control characters, and what changes the direction of text or cannot be
+//! seen. All file names, file contents, goals, questions and agent output pass through here.
+
+use api::mark_hidden_characters;
 
 /// Escapes everything a terminal would interpret, except line breaks and tabs.
 pub fn escape_controls(text: &str) -> String {
     // CRLF is a normal line ending, not a control character to show.
     let text = text.replace("\r\n", "\n");
     let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        push_escaped(&mut shown, character);
-    }
+    push_escaped(&mut shown, &text);
     shown
 }
 
@@ -16,9 +16,7 @@ pub fn escape_controls(text: &str) -> String {
 pub fn escape_line_bytes(line: &[u8]) -> String {
     let mut shown = String::with_capacity(line.len());
     for chunk in line.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            push_escaped(&mut shown, character);
-        }
+        push_escaped(&mut shown, chunk.valid());
         for byte in chunk.invalid() {
             shown.push_str(&format!("\\x{byte:02x}"));
         }
@@ -33,16 +31,16 @@ pub fn escape_except_colours(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('\u{1b}') {
         let (before, from) = rest.split_at(at);
-        before.chars().for_each(|one| push_escaped(&mut shown, one));
+        push_escaped(&mut shown, before);
         let length = colour_sequence_len(from).unwrap_or(0);
         shown.push_str(&from[..length]);
         rest = &from[length..];
         if length == 0 {
-            push_escaped(&mut shown, '\u{1b}');
+            push_escaped(&mut shown, "\u{1b}");
             rest = &rest[1..];
         }
     }
-    rest.chars().for_each(|one| push_escaped(&mut shown, one));
+    push_escaped(&mut shown, rest);
     shown
 }
 
@@ -53,23 +51,13 @@ fn colour_sequence_len(text: &str) -> Option<usize> {
     inner[end..].starts_with('m').then_some(end + 3)
 }
 
-fn push_escaped(shown: &mut String, character: char) {
-    match character {
-        '\n' | '\t' => shown.push(character),
-        _ if is_terminal_control(character) => shown.extend(character.escape_default()),
-        _ => shown.push(character),
+fn push_escaped(shown: &mut String, text: &str) {
+    for (character, is_hidden) in mark_hidden_characters(text) {
+        match is_hidden {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
     }
-}
-
-/// Returns whether a terminal would do anything but show this character in place.
-fn is_terminal_control(character: char) -> bool {
-    let changes_direction = matches!(
-        character,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    // Unicode tags: invisible copies of ASCII that can hide text.
-    let is_tag = matches!(character, '\u{e0000}'..='\u{e007f}');
-    character.is_control() || changes_direction || is_tag
 }
 
 #[cfg(test)]
@@ -82,6 +70,10 @@ mod tests {
         assert_eq!(
             escape_controls("a\u{202e}b\u{2066}c\u{9b}"),
             r"a\u{202e}b\u{2066}c\u{9b}"
+        );
+        assert_eq!(
+            escape_controls("pay\u{200b}pal\u{ad}\u{feff}\u{2060}"),
+            r"pay\u{200b}pal\u{ad}\u{feff}\u{2060}"
         );
         assert_eq!(escape_controls("one\r\n\ttwo ✓ é 👩‍🚀"), "one\n\ttwo ✓ é 👩‍🚀");
         assert_eq!(escape_line_bytes(b"caf\xe9\r"), r"caf\xe9\r");

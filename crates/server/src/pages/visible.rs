@@ -1,24 +1,14 @@
 //! Text of agents and files, made safe to look at: what would act or hide is shown instead.
 
+use api::mark_hidden_characters;
+
 /// Replaces control characters and invisible formatting by visible signs. Keeps line breaks and tabs.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            // Controls, and what changes the direction or hides text: the tricks of disguised code.
-            '\0'..='\u{1f}'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{200b}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}'
-            | '\u{e0000}'..='\u{e007f}' => {
-                shown.push_str(&format!("\u{27e8}U+{:04X}\u{27e9}", u32::from(character)));
-            }
-            other => shown.push(other),
+    for (character, is_hidden) in mark_hidden_characters(text) {
+        match is_hidden {
+            true => shown.push_str(&format!("\u{27e8}U+{:04X}\u{27e9}", u32::from(character))),
+            false => shown.push(character),
         }
     }
     shown
@@ -63,6 +53,7 @@ mod tests {
             "a\u{27e8}U+001B\u{27e9}[31mb\u{27e8}U+000D\u{27e9}\n\tc"
         );
         assert_eq!(visible("x\u{202e}y"), "x\u{27e8}U+202E\u{27e9}y");
+        assert_eq!(visible("x\u{ad}y"), "x\u{27e8}U+00AD\u{27e9}y");
         assert_eq!(visible("na\u{ef}ve \u{1f600}"), "na\u{ef}ve \u{1f600}");
     }
 }
