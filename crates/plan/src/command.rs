@@ -3,8 +3,12 @@
 //! gives the same answer.
 //!
 //! Each command is a struct in its family's file in `decide/`, with all that the engine has to know
-//! about it: who may submit it, which rows it reads, and what it decides. This file only lists them.
+//! about it: who may submit it, which rows it reads, and what it decides. This file only lists them,
+//! with their verbs.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
@@ -16,7 +20,7 @@ use crate::reads::{CommandTarget, ReadSet};
 use crate::stage::ResultContent;
 use crate::{
     ActorDefinition, ChangesetId, Decision, Digest, Epoch, PlanActors, PlanId, PlanVersion,
-    Profile, QualifiedName, Refusal, RepositoryPolicy, ResourceCommit, Timestamp, Verb,
+    Profile, QualifiedName, Refusal, RepositoryPolicy, ResourceCommit, Timestamp,
 };
 
 /// What the engine has to know about one kind of command.
@@ -39,6 +43,10 @@ pub(crate) trait CommandDefinition {
 
     fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal>;
 }
+
+/// A command that is complete as its caller states it: it carries no judgement, and nothing of the host has to be read
+/// or prepared for it. So a surface may submit it as it is.
+pub trait PlainCommand: Into<Command> {}
 
 /// The name of a command, who may submit it, and under which epoch.
 pub(crate) struct CommandHeader {
@@ -66,52 +74,141 @@ impl CommandHeader {
     }
 }
 
+/// Declares [`Verb`] and [`Command`] from one table. A row names a verb, its text, the kinds of events that tell when it
+/// was last completed, and its command's struct in `decide/`.
 macro_rules! commands {
-    ($($family:ident: $($name:ident),+;)+) => {
-        $(pub use crate::decide::$family::{$($name),+};)+
+    ($($(#[$doc:meta])* $verb:ident = $text:literal [$($event:literal),*] $(=> $family:ident::$command:ident)?;)+) => {
+        $($(pub use crate::decide::$family::$command;)?)+
+
+        /// The kind of a command, without its details.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Verb {
+            $($(#[$doc])* $verb,)+
+        }
+
+        impl Verb {
+            /// Roughly in the order of a plan's life.
+            pub const ALL: &'static [Self] = &[$(Self::$verb,)+];
+
+            /// Returns the name as typed.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$verb => $text,)+ }
+            }
+
+            /// Returns the kinds of events that tell when the verb was last completed.
+            pub(crate) fn completion_events(self) -> &'static [&'static str] {
+                match self { $(Self::$verb => &[$($event),*],)+ }
+            }
+        }
 
         /// A request to the engine.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Command {
-            $($($name($name),)+)+
+            $($($command($command),)?)+
         }
 
         $($(
-            impl From<$name> for Command {
-                fn from(command: $name) -> Self {
-                    Self::$name(command)
+            impl From<$command> for Command {
+                fn from(command: $command) -> Self {
+                    Self::$command(command)
                 }
             }
-        )+)+
+        )?)+
 
         impl Command {
             fn definition(&self) -> &dyn CommandDefinition {
-                match self { $($(Self::$name(command) => command,)+)+ }
+                match self { $($(Self::$command(command) => command,)?)+ }
             }
 
             fn definition_mut(&mut self) -> &mut dyn CommandDefinition {
-                match self { $($(Self::$name(command) => command,)+)+ }
+                match self { $($(Self::$command(command) => command,)?)+ }
             }
         }
     };
 }
 
 commands! {
-    action: CreateAction, ArchiveAction;
-    rule: AddRule, RemoveRule;
-    project: CreateProject, LinkResource, UnlinkResource, RelinkResource, PauseProject,
-        ResumeProject, DeleteProject;
-    create: CreatePlan, UndoLanding;
-    claim: ClaimPhase, RenewLease, ReleaseLease, ReclaimLease;
-    ledger: ReserveBudget, SettleUsage;
-    advance: RecordBases, CompleteStrategize, ExecutePlan, CompleteExecute, ApproveResult, ApplyPlan;
-    pick: PickResult;
-    changeset: OpenChangeset, RecordChange, SealChangeset;
-    land: PrepareApply, WithdrawApply, CompleteApply, ConstrainApply;
-    halt: FailRun, AskPerson, AnswerQuestion, ExpireQuestion;
-    permission: AskPermission, AnswerPermission;
-    rework: RetryPhase, ReviseWork, RevertPlan, CancelPlan;
-    gate: WaiveRule, RecordRuling, KeepEvidence;
+    CreateAction = "create-action" [] => action::CreateAction;
+    ArchiveAction = "archive-action" [] => action::ArchiveAction;
+    AddRule = "add-rule" [] => rule::AddRule;
+    RemoveRule = "remove-rule" [] => rule::RemoveRule;
+    CreateProject = "create-project" [] => project::CreateProject;
+    LinkResource = "link-resource" [] => project::LinkResource;
+    UnlinkResource = "unlink-resource" [] => project::UnlinkResource;
+    /// Change the location of a resource.
+    RelinkResource = "relink-resource" [] => project::RelinkResource;
+    /// Stop a project's plans from starting work.
+    PauseProject = "pause-project" [] => project::PauseProject;
+    ResumeProject = "resume-project" [] => project::ResumeProject;
+    DeleteProject = "delete-project" [] => project::DeleteProject;
+    /// Create a plan from an action or a goal.
+    Use = "use" ["created"] => create::CreatePlan;
+    StartStrategize = "start-strategize" ["claimed"] => claim::ClaimPhase;
+    /// Record the base commits of the sandboxes.
+    RecordBases = "record-bases" ["bases_recorded"] => advance::RecordBases;
+    /// Submit the strategy.
+    CompleteStrategize = "complete-strategize" ["strategize_completed"] => advance::CompleteStrategize;
+    /// Move a finished strategy into execute.
+    ExecutePlan = "execute-plan" ["execute_entered"] => advance::ExecutePlan;
+    // Claims of the other phases are `ClaimPhase`, too.
+    StartExecute = "start-execute" ["claimed"];
+    OpenChangeset = "open-changeset" [] => changeset::OpenChangeset;
+    RecordChange = "record-change" [] => changeset::RecordChange;
+    SealChangeset = "seal-changeset" ["changeset_sealed"] => changeset::SealChangeset;
+    /// Submit the result.
+    CompleteExecute = "complete-execute" ["execute_completed"] => advance::CompleteExecute;
+    /// Replace the result by a part of it.
+    Pick = "pick" ["result_picked"] => pick::PickResult;
+    Approve = "approve" ["approved"] => advance::ApproveResult;
+    /// Move a finished result into apply.
+    ApplyPlan = "apply-plan" ["apply_entered"] => advance::ApplyPlan;
+    StartApply = "start-apply" ["claimed"];
+    /// Store the landing intent, before any target is changed.
+    PrepareApply = "prepare-apply" ["apply_prepared", "apply_withdrawn", "answered"] => land::PrepareApply;
+    /// Withdraw the landing intent.
+    WithdrawApply = "withdraw-apply" ["apply_prepared", "apply_withdrawn"] => land::WithdrawApply;
+    /// Record that everything landed.
+    CompleteApply = "complete-apply" ["landed"] => land::CompleteApply;
+    /// Record that the result cannot land as it is.
+    Constrain = "constrain" ["constrained"] => land::ConstrainApply;
+    Renew = "renew" [] => claim::RenewLease;
+    /// Reserve budget for a holder's run.
+    Reserve = "reserve" [] => ledger::ReserveBudget;
+    /// Charge a holder's usage.
+    Settle = "settle" [] => ledger::SettleUsage;
+    Release = "release" ["released"] => claim::ReleaseLease;
+    /// Take the lease from a holder that is gone.
+    Reclaim = "reclaim" ["reclaimed", "failed", "claimed"] => claim::ReclaimLease;
+    Fail = "fail" ["failed", "claimed"] => halt::FailRun;
+    Ask = "ask" ["asked"] => halt::AskPerson;
+    Answer = "answer" ["answered"] => halt::AnswerQuestion;
+    /// Ask a person about one tool call, while the run goes on.
+    AskPermission = "ask-permission" ["permission_asked"] => permission::AskPermission;
+    /// Allow or reject the tool call that a person was asked about.
+    AnswerPermission = "answer-permission" ["permission_answered"] => permission::AnswerPermission;
+    /// Fail the phase because its question was not answered in time.
+    ExpireQuestion = "expire-question" ["question_expired"] => halt::ExpireQuestion;
+    Retry = "retry" ["retried"] => rework::RetryPhase;
+    /// Send the work back to the actor with feedback.
+    Revise = "revise" ["revised"] => rework::ReviseWork;
+    /// Go back to strategize.
+    Revert = "revert" ["reverted"] => rework::RevertPlan;
+    Waive = "waive" ["waived"] => gate::WaiveRule;
+    /// Record a person's verdict on a rule that asks.
+    RuleOn = "rule-on" ["ruled_on"] => gate::RecordRuling;
+    /// Store the verdicts of checks.
+    KeepEvidence = "keep-evidence" [] => gate::KeepEvidence;
+    /// End the plan without landing.
+    Cancel = "cancel" ["cancelled"] => rework::CancelPlan;
+    /// Create a plan that undoes a landed one.
+    Undo = "undo" ["created"] => create::UndoLanding;
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
 }
 
 impl Command {

@@ -44,54 +44,7 @@ impl CompletionSearch {
 
     /// Returns the kinds of events that the search needs to see. Other events do not matter to it.
     pub fn event_kinds(&self) -> &'static [&'static str] {
-        match self.verb {
-            Verb::Use | Verb::Undo => &["created"],
-            Verb::StartStrategize | Verb::StartExecute | Verb::StartApply => &["claimed"],
-            Verb::RecordBases => &["bases_recorded"],
-            Verb::CompleteStrategize => &["strategize_completed"],
-            Verb::ExecutePlan => &["execute_entered"],
-            Verb::SealChangeset => &["changeset_sealed"],
-            Verb::CompleteExecute => &["execute_completed"],
-            Verb::Pick => &["result_picked"],
-            Verb::Approve => &["approved"],
-            Verb::ApplyPlan => &["apply_entered"],
-            Verb::PrepareApply => &["apply_prepared", "apply_withdrawn", "answered"],
-            Verb::WithdrawApply => &["apply_prepared", "apply_withdrawn"],
-            Verb::CompleteApply => &["landed"],
-            Verb::Constrain => &["constrained"],
-            Verb::Release => &["released"],
-            Verb::Reclaim => &["reclaimed", "failed", "claimed"],
-            Verb::Fail => &["failed", "claimed"],
-            Verb::Ask => &["asked"],
-            Verb::Answer => &["answered"],
-            Verb::ExpireQuestion => &["question_expired"],
-            Verb::AskPermission => &["permission_asked"],
-            Verb::AnswerPermission => &["permission_answered"],
-            Verb::Retry => &["retried"],
-            Verb::Revise => &["revised"],
-            Verb::Revert => &["reverted"],
-            Verb::Waive => &["waived"],
-            Verb::RuleOn => &["ruled_on"],
-            Verb::Cancel => &["cancelled"],
-            // These leave no event in a plan's log.
-            Verb::CreateAction
-            | Verb::ArchiveAction
-            | Verb::AddRule
-            | Verb::RemoveRule
-            | Verb::CreateProject
-            | Verb::LinkResource
-            | Verb::UnlinkResource
-            | Verb::RelinkResource
-            | Verb::PauseProject
-            | Verb::ResumeProject
-            | Verb::DeleteProject
-            | Verb::OpenChangeset
-            | Verb::RecordChange
-            | Verb::Renew
-            | Verb::Reserve
-            | Verb::Settle
-            | Verb::KeepEvidence => &[],
-        }
+        self.verb.completion_events()
     }
 
     /// Looks at the next older event. Breaks with the answer as soon as it is known. If there are

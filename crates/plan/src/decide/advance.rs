@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
 use crate::changeset::digest_open_entries;
-use crate::command::{CapturedNodeChanges, CommandDefinition, CommandHeader};
+use crate::command::{CapturedNodeChanges, CommandDefinition, CommandHeader, PlainCommand};
 use crate::decide::draft::DecisionDraft;
 use crate::decide::{DecisionInput, changeset, gate, text};
 use crate::decision::{DecisionNode, ReportedDecision};
@@ -60,6 +60,8 @@ impl CommandDefinition for CompleteStrategize {
         complete_strategize(input.draft()?, self.epoch, &self.decisions)
     }
 }
+
+impl PlainCommand for CompleteStrategize {}
 
 /// Move a finished strategy into execute.
 #[derive(Debug, Clone, PartialEq)]

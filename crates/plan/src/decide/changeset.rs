@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::changeset::{Changeset, ChangesetEntry, ChangesetSeal, Node, TreePath};
-use crate::command::{CapturedNodeChanges, ChangesetSelector, CommandDefinition, CommandHeader};
+use crate::command::{
+    CapturedNodeChanges, ChangesetSelector, CommandDefinition, CommandHeader, PlainCommand,
+};
 use crate::decide::DecisionInput;
 use crate::decide::draft::DecisionDraft;
 use crate::reads::{ChangesetReads, CommandTarget, ReadSet, RowAccess};
@@ -41,6 +43,8 @@ impl CommandDefinition for OpenChangeset {
     }
 }
 
+impl PlainCommand for OpenChangeset {}
+
 /// Record one change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordChange {
@@ -73,6 +77,8 @@ impl CommandDefinition for RecordChange {
     }
 }
 
+impl PlainCommand for RecordChange {}
+
 /// Seal a changeset. It cannot be reopened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealChangeset {
@@ -100,6 +106,8 @@ impl CommandDefinition for SealChangeset {
         seal_changeset(input.draft()?, self.epoch, self.changeset)
     }
 }
+
+impl PlainCommand for SealChangeset {}
 
 fn open_changeset(
     mut draft: DecisionDraft<'_>,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
-use crate::command::{CommandDefinition, CommandHeader, ReclaimGrounds};
+use crate::command::{CommandDefinition, CommandHeader, PlainCommand, ReclaimGrounds};
 use crate::decide::draft::DecisionDraft;
 use crate::decide::{DecisionInput, changeset, create, gate, project, text};
 use crate::invariant::Gate;
@@ -88,6 +88,8 @@ impl CommandDefinition for RenewLease {
     }
 }
 
+impl PlainCommand for RenewLease {}
+
 /// Release a lease.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleaseLease {
@@ -107,6 +109,8 @@ impl CommandDefinition for ReleaseLease {
         release_lease(input.draft()?, self.epoch)
     }
 }
+
+impl PlainCommand for ReleaseLease {}
 
 /// Take the lease from a holder that is gone.
 #[derive(Debug, Clone, PartialEq)]

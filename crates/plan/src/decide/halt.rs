@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
-use crate::command::{CommandDefinition, CommandHeader};
+use crate::command::{CommandDefinition, CommandHeader, PlainCommand};
 use crate::decide::DecisionInput;
 use crate::decide::draft::DecisionDraft;
 use crate::decide::text;
@@ -35,6 +35,8 @@ impl CommandDefinition for FailRun {
     }
 }
 
+impl PlainCommand for FailRun {}
+
 /// Ask a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskPerson {
@@ -63,6 +65,8 @@ impl CommandDefinition for AskPerson {
     }
 }
 
+impl PlainCommand for AskPerson {}
+
 /// Answer the open question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerQuestion {
@@ -83,6 +87,8 @@ impl CommandDefinition for AnswerQuestion {
     }
 }
 
+impl PlainCommand for AnswerQuestion {}
+
 /// Fail the phase because its question was not answered in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExpireQuestion;
@@ -100,6 +106,8 @@ impl CommandDefinition for ExpireQuestion {
         expire_question(input.draft()?)
     }
 }
+
+impl PlainCommand for ExpireQuestion {}
 
 fn fail_work(
     mut draft: DecisionDraft<'_>,

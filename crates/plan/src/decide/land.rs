@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::changeset::TreePath;
-use crate::command::{CommandDefinition, CommandHeader, LinkedPlan};
+use crate::command::{CommandDefinition, CommandHeader, LinkedPlan, PlainCommand};
 use crate::decide::draft::DecisionDraft;
 use crate::decide::{DecisionInput, create, gate, text};
 use crate::invariant::Gate;
@@ -66,6 +66,8 @@ impl CommandDefinition for WithdrawApply {
     }
 }
 
+impl PlainCommand for WithdrawApply {}
+
 /// Record that everything landed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompleteApply {
@@ -91,6 +93,8 @@ impl CommandDefinition for CompleteApply {
         complete_landing(input.draft()?, self.epoch, &self.landed, self.rest.as_ref())
     }
 }
+
+impl PlainCommand for CompleteApply {}
 
 /// Record that the result cannot land as it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,6 +125,8 @@ impl CommandDefinition for ConstrainApply {
         constrain_landing(input.draft()?, self)
     }
 }
+
+impl PlainCommand for ConstrainApply {}
 
 fn prepare_landing(
     draft: DecisionDraft<'_>,

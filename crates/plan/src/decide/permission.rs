@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
-use crate::command::{CommandDefinition, CommandHeader};
+use crate::command::{CommandDefinition, CommandHeader, PlainCommand};
 use crate::decide::DecisionInput;
 use crate::decide::draft::DecisionDraft;
 use crate::decide::text;
@@ -31,6 +31,8 @@ impl CommandDefinition for AskPermission {
     }
 }
 
+impl PlainCommand for AskPermission {}
+
 /// Allow or reject the tool call that a person was asked about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerPermission {
@@ -52,6 +54,8 @@ impl CommandDefinition for AnswerPermission {
         answer_permission(input.draft()?, self.digest, self.allowed)
     }
 }
+
+impl PlainCommand for AnswerPermission {}
 
 fn ask_permission(
     mut draft: DecisionDraft<'_>,

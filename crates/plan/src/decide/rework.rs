@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
 use crate::changeset::TreePath;
-use crate::command::{CommandDefinition, CommandHeader};
+use crate::command::{CommandDefinition, CommandHeader, PlainCommand};
 use crate::decide::draft::DecisionDraft;
 use crate::decide::{DecisionInput, ledger, text};
 use crate::plan::{MAX_AUTOMATIC_REVERSIONS, PlanLimits, ResultRemedy};
@@ -89,6 +89,8 @@ impl CommandDefinition for RevertPlan {
         revert_to_strategize(input.draft()?, &self.reason)
     }
 }
+
+impl PlainCommand for RevertPlan {}
 
 /// End the plan without landing.
 #[derive(Debug, Clone, PartialEq)]
