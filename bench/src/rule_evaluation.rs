@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lifecycle::Lifecycle;
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
-use plan::command::ChangesetSelector;
+use plan::command::{ChangesetSelector, RecordChange};
 use plan::guard::{ToolCall, ToolGuards};
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
@@ -132,7 +132,11 @@ fn create_plan_with_changes(lifecycle: &Lifecycle) -> PlanId {
         let mut entry = ChangesetEntry::new(TreePath::new(path).unwrap(), PathOperation::Create);
         entry.after = Some("1".repeat(40));
         lifecycle
-            .record_change(plan_id, epoch, ChangesetSelector::OnlyOpen, entry, &call)
+            .submit_command(
+                plan_id,
+                RecordChange::new(epoch, ChangesetSelector::OnlyOpen, entry),
+                &call,
+            )
             .unwrap();
     }
     let result = ResultContent {

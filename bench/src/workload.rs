@@ -2,6 +2,7 @@
 //! to a landed one.
 
 use lifecycle::{Call, Lifecycle, LifecycleError, NextPhase, UseRequest};
+use plan::command::{CompleteApply, CompleteStrategize, ReleaseLease};
 use plan::stage::ResultContent;
 use plan::{Caller, Epoch, PlanActors, PlanId, Span};
 
@@ -64,8 +65,7 @@ impl<'a> ClaimReleaseCycle<'a> {
             ),
             Some(epoch) => {
                 self.lifecycle
-                    .leases()
-                    .release_lease(self.plan_id, epoch, &self.call)?;
+                    .submit_command(self.plan_id, ReleaseLease { epoch }, &self.call)?;
                 None
             }
         };
@@ -115,7 +115,11 @@ impl<'a> StepwiseWorkflow<'a> {
                 let claim = lifecycle.start_strategize(plan_id, OWNER, LEASE_DURATION, call)?;
                 self.epoch = claim.epoch();
             }
-            1 => drop(lifecycle.complete_strategize(plan_id, epoch, Vec::new(), call)?),
+            1 => drop(lifecycle.submit_command(
+                plan_id,
+                CompleteStrategize::new(epoch, Vec::new()),
+                call,
+            )?),
             2 => drop(lifecycle.execute_plan(plan_id, call)?),
             3 => {
                 let claim = lifecycle.start_execute(plan_id, OWNER, LEASE_DURATION, call)?;
@@ -127,7 +131,11 @@ impl<'a> StepwiseWorkflow<'a> {
                 let claim = lifecycle.start_apply(plan_id, OWNER, LEASE_DURATION, call)?;
                 self.epoch = claim.epoch();
             }
-            7 => drop(lifecycle.complete_apply(plan_id, epoch, Vec::new(), None, call)?),
+            7 => drop(lifecycle.submit_command(
+                plan_id,
+                CompleteApply::new(epoch, Vec::new(), None),
+                call,
+            )?),
             _ => return Ok(false),
         }
         self.next_step += 1;

@@ -2,6 +2,7 @@
 //! out.
 
 use lifecycle::{Call, Lifecycle, LifecycleError};
+use plan::command::{AnswerQuestion, CompleteApply, CompleteStrategize};
 use plan::invariant::RuleScope;
 use plan::stage::{ResultContent, StateName};
 use plan::{Caller, Epoch, Phase, Plan, PlanId, Refusal, Span};
@@ -93,17 +94,25 @@ fn take_step(
         }
         (StateName::Processing, phase, Some(epoch)) if epoch == plan.epoch() => {
             match phase {
-                Phase::Strategize => lifecycle.complete_strategize(id, epoch, Vec::new(), &call)?,
+                Phase::Strategize => lifecycle.submit_command(
+                    id,
+                    CompleteStrategize::new(epoch, Vec::new()),
+                    &call,
+                )?,
                 Phase::Execute => {
                     lifecycle.complete_execute(id, epoch, &ResultContent::default(), &call)?
                 }
-                Phase::Apply => lifecycle.complete_apply(id, epoch, Vec::new(), None, &call)?,
+                Phase::Apply => lifecycle.submit_command(
+                    id,
+                    CompleteApply::new(epoch, Vec::new(), None),
+                    &call,
+                )?,
             };
         }
         (StateName::Processing, ..) => drop(lifecycle.leases().reclaim_lease(id, &call)?),
         (StateName::AwaitingInput, ..) => {
             let text = if plan.is_prepared() { "again" } else { "go on" };
-            lifecycle.answer_question(id, text, &call)?;
+            lifecycle.submit_command(id, AnswerQuestion::new(text), &call)?;
         }
         (StateName::Complete, Phase::Strategize, _) => drop(lifecycle.execute_plan(id, &call)?),
         (StateName::Complete, ..) => drop(lifecycle.apply_plan(id, &call)?),

@@ -2,7 +2,11 @@
 
 use lifecycle::{Claim, Lifecycle, LifecycleError, OperationOutcome, UseRequest};
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
-use plan::command::ChangesetSelector;
+use plan::command::{
+    AnswerQuestion, AskPerson, ChangesetSelector, CompleteApply, CompleteStrategize,
+    ConstrainApply, ExpireQuestion, FailRun, RecordChange, ReleaseLease, RenewLease, RevertPlan,
+    SealChangeset, WithdrawApply,
+};
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::{ConstraintKind, FailureCategory, ResultContent};
 use plan::{Caller, Epoch, Phase, PlanId, Refusal, Span};
@@ -64,9 +68,11 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
         } => {
             let epoch = Epoch(epoch);
             match phase {
-                Phase::Strategize => {
-                    lifecycle.complete_strategize(plan_id, epoch, Vec::new(), by)?
-                }
+                Phase::Strategize => lifecycle.submit_command(
+                    plan_id,
+                    CompleteStrategize::new(epoch, Vec::new()),
+                    by,
+                )?,
                 Phase::Execute => {
                     let result = ResultContent {
                         report: Some(format!("done by {label}").into()),
@@ -74,7 +80,11 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
                     };
                     lifecycle.complete_execute(plan_id, epoch, &result, by)?
                 }
-                Phase::Apply => lifecycle.complete_apply(plan_id, epoch, Vec::new(), None, by)?,
+                Phase::Apply => lifecycle.submit_command(
+                    plan_id,
+                    CompleteApply::new(epoch, Vec::new(), None),
+                    by,
+                )?,
             }
         }
         Operation::ExecutePlan { plan_id } => lifecycle.execute_plan(plan_id, by)?,
@@ -85,29 +95,40 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
         Operation::PrepareApply { plan_id, epoch } => {
             lifecycle.prepare_apply(plan_id, Epoch(epoch), &[], by)?
         }
-        Operation::WithdrawApply { plan_id, epoch } => {
-            lifecycle.withdraw_apply(plan_id, Epoch(epoch), by)?
-        }
-        Operation::Constrain { plan_id, epoch } => lifecycle.constrain_landing(
+        Operation::WithdrawApply { plan_id, epoch } => lifecycle.submit_command(
             plan_id,
-            Epoch(epoch),
-            ConstraintKind::Conflict,
-            text,
-            Vec::new(),
+            WithdrawApply {
+                epoch: Epoch(epoch),
+            },
+            by,
+        )?,
+        Operation::Constrain { plan_id, epoch } => lifecycle.submit_command(
+            plan_id,
+            ConstrainApply {
+                epoch: Epoch(epoch),
+                kind: ConstraintKind::Conflict,
+                message: text.to_owned(),
+                paths: Vec::new(),
+                commits: Vec::new(),
+            },
             by,
         )?,
         Operation::Renew {
             plan_id,
             epoch,
             lease_ms,
-        } => lifecycle
-            .leases()
-            .renew_lease(plan_id, Epoch(epoch), span_of_ms(lease_ms), by)?,
-        Operation::Release { plan_id, epoch } => {
-            lifecycle
-                .leases()
-                .release_lease(plan_id, Epoch(epoch), by)?
-        }
+        } => lifecycle.submit_command(
+            plan_id,
+            RenewLease::new(Epoch(epoch), span_of_ms(lease_ms)),
+            by,
+        )?,
+        Operation::Release { plan_id, epoch } => lifecycle.submit_command(
+            plan_id,
+            ReleaseLease {
+                epoch: Epoch(epoch),
+            },
+            by,
+        )?,
         Operation::Reclaim { plan_id } => lifecycle.leases().reclaim_lease(plan_id, by)?,
         Operation::Fail {
             plan_id,
@@ -118,18 +139,28 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
                 true => FailureCategory::Transient,
                 false => FailureCategory::Actor,
             };
-            lifecycle.fail_work(plan_id, Epoch(epoch), category, text, by)?
+            lifecycle.submit_command(plan_id, FailRun::new(Epoch(epoch), category, text), by)?
         }
         Operation::Ask {
             plan_id,
             epoch,
             timeout_ms,
-        } => lifecycle.ask_question(plan_id, Epoch(epoch), text, timeout_ms.map(span_of_ms), by)?,
-        Operation::Answer { plan_id } => lifecycle.answer_question(plan_id, text, by)?,
-        Operation::ExpireQuestion { plan_id } => lifecycle.expire_question(plan_id, by)?,
+        } => lifecycle.submit_command(
+            plan_id,
+            AskPerson::new(Epoch(epoch), text, timeout_ms.map(span_of_ms)),
+            by,
+        )?,
+        Operation::Answer { plan_id } => {
+            lifecycle.submit_command(plan_id, AnswerQuestion::new(text), by)?
+        }
+        Operation::ExpireQuestion { plan_id } => {
+            lifecycle.submit_command(plan_id, ExpireQuestion, by)?
+        }
         Operation::Retry { plan_id } => lifecycle.retry_phase(plan_id, false, None, by)?,
         Operation::Revise { plan_id } => lifecycle.revise_plan(plan_id, text, Vec::new(), by)?,
-        Operation::Revert { plan_id } => lifecycle.revert_to_strategize(plan_id, text, by)?,
+        Operation::Revert { plan_id } => {
+            lifecycle.submit_command(plan_id, RevertPlan::new(text), by)?
+        }
         Operation::Cancel { plan_id } => lifecycle.cancel_plan(plan_id, Some(text), by)?,
         Operation::OpenChangeset {
             plan_id,
@@ -144,13 +175,17 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
             let path = TreePath::new(label.clone()).expect("BUG: a call's name is a path");
             let entry = ChangesetEntry::new(path, PathOperation::Create);
             let changeset = ChangesetSelector::Node(parse_node(&node));
-            lifecycle.record_change(plan_id, Epoch(epoch), changeset, entry, by)?
+            lifecycle.submit_command(
+                plan_id,
+                RecordChange::new(Epoch(epoch), changeset, entry),
+                by,
+            )?
         }
         Operation::SealChangeset {
             plan_id,
             epoch,
             changeset,
-        } => lifecycle.seal_changeset(plan_id, Epoch(epoch), changeset, by)?,
+        } => lifecycle.submit_command(plan_id, SealChangeset::new(Epoch(epoch), changeset), by)?,
         Operation::AddRule {
             plan_id,
             rule,

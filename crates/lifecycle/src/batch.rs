@@ -117,7 +117,11 @@ impl Lifecycle {
         )?;
         let epoch = claimed.receipt.epoch;
         let epoch = epoch.expect("BUG: a claim's receipt has its epoch");
-        self.complete_strategize(plan.id(), epoch, Vec::new(), &call.follow_up())
+        self.submit_command(
+            plan.id(),
+            CompleteStrategize::new(epoch, Vec::new()),
+            &call.follow_up(),
+        )
     }
 
     /// Claims a phase and reserves its budget in one commit. Execute may be claimed directly from a queued
@@ -137,10 +141,7 @@ impl Lifecycle {
         if plan.phase() != phase {
             commands.extend([
                 start_command(plan.phase(), owner, lease),
-                Command::from(CompleteStrategize {
-                    epoch,
-                    decisions: Vec::new(),
-                }),
+                Command::from(CompleteStrategize::new(epoch, Vec::new())),
                 Command::from(ExecutePlan {
                     judgement: empty_judgement(),
                 }),
@@ -201,10 +202,7 @@ impl Claim {
             (self.lifecycle.clone(), self.call(), self.outcome.plan.id());
         let owner = self.owner();
         let commands = vec![
-            Command::from(CompleteStrategize {
-                epoch: self.epoch(),
-                decisions: decisions.clone(),
-            }),
+            Command::from(CompleteStrategize::new(self.epoch(), decisions.clone())),
             Command::from(ExecutePlan {
                 judgement: empty_judgement(),
             }),

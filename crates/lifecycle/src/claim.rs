@@ -3,6 +3,9 @@
 use std::time::{Duration, Instant};
 
 use actors::Report;
+use plan::command::{
+    AskPerson, CompleteApply, CompleteStrategize, FailRun, PlainCommand, ReleaseLease, RenewLease,
+};
 use plan::decision::ReportedDecision;
 use plan::stage::{FailureCategory, ResultContent};
 use plan::{Caller, Epoch, Phase, Plan, Span};
@@ -80,9 +83,7 @@ impl Claim {
     }
 
     pub fn renew(&self, lease: Span) -> Result<(), LifecycleError> {
-        self.lifecycle
-            .leases()
-            .renew_lease(self.outcome.plan.id(), self.epoch, lease, &self.call())
+        self.submit_command(RenewLease::new(self.epoch, lease))
             .map(drop)
     }
 
@@ -105,12 +106,7 @@ impl Claim {
         self,
         decisions: Vec<ReportedDecision>,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.lifecycle.complete_strategize(
-            self.outcome.plan.id(),
-            self.epoch,
-            decisions,
-            &self.call(),
-        )
+        self.submit_command(CompleteStrategize::new(self.epoch, decisions))
     }
 
     /// Captures the sandboxes and submits the result.
@@ -127,13 +123,7 @@ impl Claim {
         self,
         landed_resources: Vec<String>,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.lifecycle.complete_apply(
-            self.outcome.plan.id(),
-            self.epoch,
-            landed_resources,
-            None,
-            &self.call(),
-        )
+        self.submit_command(CompleteApply::new(self.epoch, landed_resources, None))
     }
 
     /// Ends the claim with a failure.
@@ -142,13 +132,7 @@ impl Claim {
         category: FailureCategory,
         message: &str,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.lifecycle.fail_work(
-            self.outcome.plan.id(),
-            self.epoch,
-            category,
-            message,
-            &self.call(),
-        )
+        self.submit_command(FailRun::new(self.epoch, category, message))
     }
 
     /// Asks a person a question and ends the claim.
@@ -157,20 +141,21 @@ impl Claim {
         question: &str,
         answer_timeout: Option<Span>,
     ) -> Result<OperationOutcome, LifecycleError> {
-        self.lifecycle.ask_question(
-            self.outcome.plan.id(),
-            self.epoch,
-            question,
-            answer_timeout,
-            &self.call(),
-        )
+        self.submit_command(AskPerson::new(self.epoch, question, answer_timeout))
     }
 
     /// Queues the phase again, as on a clean shutdown. Does not count as an attempt.
     pub fn release(self) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_command(ReleaseLease { epoch: self.epoch })
+    }
+
+    fn submit_command(
+        &self,
+        command: impl PlainCommand,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let plan_id = self.outcome.plan.id();
         self.lifecycle
-            .leases()
-            .release_lease(self.outcome.plan.id(), self.epoch, &self.call())
+            .submit_command(plan_id, command, &self.call())
     }
 
     pub(crate) fn call(&self) -> Call {

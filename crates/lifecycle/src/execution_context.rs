@@ -4,7 +4,7 @@
 //! threads can share a context, or each have their own, without races.
 
 use plan::changeset::{ChangesetEntry, Node};
-use plan::command::ChangesetSelector;
+use plan::command::{ChangesetSelector, RecordChange, SealChangeset};
 use plan::{ChangesetId, Epoch, PlanId};
 
 use crate::{Call, Lifecycle, LifecycleError};
@@ -70,9 +70,11 @@ impl ExecutionContext {
         into: ChangesetSelector,
         entry: ChangesetEntry,
     ) -> Result<ChangesetId, LifecycleError> {
-        let done =
-            self.lifecycle
-                .record_change(self.plan_id, self.epoch, into, entry, &self.call)?;
+        let done = self.lifecycle.submit_command(
+            self.plan_id,
+            RecordChange::new(self.epoch, into, entry),
+            &self.call,
+        )?;
         Ok(done
             .receipt
             .changeset
@@ -107,7 +109,11 @@ impl ChangesetHandle {
             ..
         } = &self.context;
         lifecycle
-            .seal_changeset(*plan_id, *epoch, self.changeset_id, call)
+            .submit_command(
+                *plan_id,
+                SealChangeset::new(*epoch, self.changeset_id),
+                call,
+            )
             .map(drop)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use actors::Stop;
+use plan::command::RenewLease;
 use plan::{Epoch, PlanId, Span};
 
 use crate::{Call, Claim, Lifecycle, LifecycleError};
@@ -124,9 +125,10 @@ impl<'a> LeaseKeeper<'a> {
                     }
                     if Instant::now() >= next_renewal {
                         // Ignore errors: even an expired lease is valid until another holder takes over.
-                        let leases = self.lifecycle.leases();
-                        let _ =
-                            leases.renew_lease(self.plan_id, self.epoch, self.lease, &self.call);
+                        let renew = RenewLease::new(self.epoch, self.lease);
+                        let _ = self
+                            .lifecycle
+                            .submit_command(self.plan_id, renew, &self.call);
                         next_renewal = Instant::now() + renewal_interval(self.lease);
                     }
                 }

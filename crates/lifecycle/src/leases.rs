@@ -1,11 +1,11 @@
-//! Leases of plans: renewing, releasing, and taking them from holders that are gone.
+//! Leases of plans: taking them from holders that are gone.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use plan::command::{ReclaimGrounds, ReclaimLease, ReleaseLease, RenewLease};
+use plan::command::{ReclaimGrounds, ReclaimLease};
 use plan::takeover::{self, HolderLiveness};
-use plan::{Epoch, Plan, PlanId, Refusal, Span, Timestamp};
+use plan::{Epoch, Plan, PlanId, Refusal, Timestamp};
 use store::PlanRow;
 
 use crate::{Call, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, OperationOutcome};
@@ -23,29 +23,6 @@ impl Lifecycle {
 }
 
 impl Leases<'_> {
-    /// Extends a lease.
-    pub fn renew_lease(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        lease: Span,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.lifecycle
-            .submit_for_plan(plan_id, RenewLease { epoch, lease }, call)
-    }
-
-    /// Ends a lease. The phase is queued again.
-    pub fn release_lease(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.lifecycle
-            .submit_for_plan(plan_id, ReleaseLease { epoch }, call)
-    }
-
     /// Reclaims a lease that expired, or whose process on this host ended. A process that still runs on this host
     /// keeps its lease, whatever the clock says.
     pub fn reclaim_lease(

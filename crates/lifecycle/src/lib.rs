@@ -59,7 +59,6 @@ pub use perform::{
     PartSelection, PickMode, PickOutcome, PlanSandboxes, RescuedWork, ResourceChanges,
     SubmitExceptions, UndoPlan,
 };
-pub use permissions::Permissions;
 pub use projects::{ForceRemoval, Projects};
 pub use results::{NumberedResult, ResultSource};
 pub use rules::Rules;

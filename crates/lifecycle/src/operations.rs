@@ -1,26 +1,23 @@
-//! The operations on plans, actions and rules. Each submits one command; names follow the reference.
+//! The operations on plans, actions and rules. Each submits one command. A command that needs no preparation has no
+//! function here: see [`Lifecycle::submit_command`].
 
 use std::sync::Arc;
 
 use plan::action::ActionDefinition;
-use plan::changeset::{ChangesetEntry, Node, TreePath};
+use plan::changeset::{Node, TreePath};
 use plan::command::{
-    AnswerQuestion, ApplyPlan, ApproveResult, ArchiveAction, AskPerson, CancelPlan, ClaimPhase,
-    CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply, CreateAction, CreatePlan,
-    ExecutePlan, ExpireQuestion, FailRun, OpenChangeset, PrepareApply, RecordChange, RecordRuling,
-    RetryPhase, RevertPlan, ReviseWork, SealChangeset, WaiveRule, WithdrawApply,
+    ApplyPlan, ApproveResult, ArchiveAction, CancelPlan, ClaimPhase, CompleteExecute, CreateAction,
+    CreatePlan, ExecutePlan, NewPlan, OpenChangeset, PlainCommand, PrepareApply, RecordRuling,
+    RetryPhase, ReviseWork, WaiveRule,
 };
-use plan::command::{ChangesetSelector, LinkedPlan, NewPlan};
-use plan::decision::ReportedDecision;
 use plan::invariant::{Gate, RuleName};
 use plan::judgement::{GateJudgement, RuleOutcome};
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::repository_policy::SandboxCleanupPolicy;
-use plan::stage::{ApplyState, ConstraintKind, FailureCategory, RefMove, ResultContent, WorkState};
+use plan::stage::{ApplyState, RefMove, ResultContent, WorkState};
 use plan::{
-    Action, ActorDefinition, ChangesetId, Command, CommandReceipt, Epoch, LandingOptions, Phase,
-    Plan, PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy,
-    Span,
+    Action, ActorDefinition, Command, CommandReceipt, Epoch, LandingOptions, Phase, Plan,
+    PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy, Span,
 };
 use store::CommitOutcome;
 
@@ -153,17 +150,6 @@ impl Lifecycle {
         self.claim_from_commit(committed, call)
     }
 
-    /// Submits the strategy.
-    pub fn complete_strategize(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        decisions: Vec<ReportedDecision>,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, CompleteStrategize { epoch, decisions }, call)
-    }
-
     /// Moves a plan with a completed strategy into execute.
     pub fn execute_plan(
         &self,
@@ -209,29 +195,6 @@ impl Lifecycle {
             },
             call,
         )
-    }
-
-    /// Records one change in the selected changeset.
-    pub fn record_change(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        into: ChangesetSelector,
-        entry: ChangesetEntry,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, RecordChange { epoch, into, entry }, call)
-    }
-
-    /// Closes a changeset permanently.
-    pub fn seal_changeset(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        changeset: ChangesetId,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, SealChangeset { epoch, changeset }, call)
     }
 
     /// Captures the sandboxes and submits the result.
@@ -405,125 +368,6 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Withdraws the stored intent. The caller guarantees that no target has moved.
-    pub fn withdraw_apply(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, WithdrawApply { epoch }, call)
-    }
-
-    /// Records a completed landing. `landed_resources` are those whose targets were seen to have the change.
-    pub fn complete_apply(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        landed_resources: Vec<String>,
-        rest: Option<LinkedPlan>,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(
-            plan_id,
-            CompleteApply {
-                epoch,
-                landed: landed_resources,
-                rest,
-            },
-            call,
-        )
-    }
-
-    /// Records that the result cannot land as it is.
-    pub fn constrain_landing(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        kind: ConstraintKind,
-        message: &str,
-        paths: Vec<TreePath>,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let message = message.to_owned();
-        self.submit_for_plan(
-            plan_id,
-            ConstrainApply {
-                epoch,
-                kind,
-                message,
-                paths,
-                commits: Vec::new(),
-            },
-            call,
-        )
-    }
-
-    /// Ends the lease with a failure.
-    pub fn fail_work(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        category: FailureCategory,
-        message: &str,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(
-            plan_id,
-            FailRun {
-                epoch,
-                category,
-                message: message.to_owned(),
-            },
-            call,
-        )
-    }
-
-    /// Asks a person a question and ends the lease.
-    pub fn ask_question(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        question: &str,
-        answer_timeout: Option<Span>,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(
-            plan_id,
-            AskPerson {
-                epoch,
-                question: question.to_owned(),
-                answer_timeout,
-            },
-            call,
-        )
-    }
-
-    /// Answers the open question.
-    pub fn answer_question(
-        &self,
-        plan_id: PlanId,
-        text: &str,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(
-            plan_id,
-            AnswerQuestion {
-                text: text.to_owned(),
-            },
-            call,
-        )
-    }
-
-    /// Fails a plan whose question was not answered before its deadline.
-    pub fn expire_question(
-        &self,
-        plan_id: PlanId,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(plan_id, ExpireQuestion, call)
-    }
-
     /// Queues the phase again. `fresh` discards the work so far.
     pub fn retry_phase(
         &self,
@@ -552,22 +396,6 @@ impl Lifecycle {
             ReviseWork {
                 feedback: feedback.to_owned(),
                 dropped: dropped_paths,
-            },
-            call,
-        )
-    }
-
-    /// Moves the plan back to strategize.
-    pub fn revert_to_strategize(
-        &self,
-        plan_id: PlanId,
-        reason: &str,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_for_plan(
-            plan_id,
-            RevertPlan {
-                reason: reason.to_owned(),
             },
             call,
         )
@@ -645,6 +473,16 @@ impl Lifecycle {
         };
         let committed = self.submit(command, &plan_target(plan_id), call)?;
         self.claim_from_commit(committed, call)
+    }
+
+    /// Submits a command that needs no preparation.
+    pub fn submit_command(
+        &self,
+        plan_id: PlanId,
+        command: impl PlainCommand,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_for_plan(plan_id, command, call)
     }
 
     pub(crate) fn submit_for_plan(

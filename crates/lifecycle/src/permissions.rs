@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use actors::{PersonDecision, Stop};
-use plan::command::{AnswerPermission, AskPermission};
+use plan::command::AskPermission;
 use plan::permission_question::{PermissionQuestion, ProposedToolCall};
-use plan::{Digest, Epoch, PlanId};
+use plan::{Epoch, PlanId};
 
-use crate::{Call, CommitWatcher, Lifecycle, LifecycleError, OperationOutcome};
+use crate::{Call, CommitWatcher, Lifecycle, LifecycleError};
 
 /// Upper bound for one wait for a commit, so that a stop is noticed soon.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -16,44 +16,17 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy)]
-pub struct Permissions<'a> {
+pub(crate) struct Permissions<'a> {
     lifecycle: &'a Lifecycle,
 }
 
 impl Lifecycle {
-    pub fn permissions(&self) -> Permissions<'_> {
+    pub(crate) fn permissions(&self) -> Permissions<'_> {
         Permissions { lifecycle: self }
     }
 }
 
 impl Permissions<'_> {
-    /// Opens a question about a tool call. The holder keeps the plan meanwhile.
-    pub fn ask_permission(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        tool_call: ProposedToolCall,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let command = AskPermission {
-            epoch,
-            call: tool_call,
-        };
-        self.lifecycle.submit_for_plan(plan_id, command, call)
-    }
-
-    /// Allows or rejects the tool call of the question with this digest.
-    pub fn answer_permission(
-        &self,
-        plan_id: PlanId,
-        digest: Digest,
-        allowed: bool,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let command = AnswerPermission { digest, allowed };
-        self.lifecycle.submit_for_plan(plan_id, command, call)
-    }
-
     /// Asks a person, and waits until they answer, the stop is requested, or this epoch no longer holds the plan.
     pub(crate) fn ask_person(
         &self,
@@ -63,8 +36,15 @@ impl Permissions<'_> {
         call: &Call,
     ) -> PersonDecision {
         let mut commits = self.lifecycle.watch_commits().ok();
+        let ask = || {
+            let command = AskPermission {
+                epoch,
+                call: tool_call.clone(),
+            };
+            self.lifecycle.submit_command(plan_id, command, call)
+        };
         // Asking again is safe: the same question is not opened twice.
-        while let Err(error) = self.ask_permission(plan_id, epoch, tool_call.clone(), call) {
+        while let Err(error) = ask() {
             let may_be_stored = matches!(error, LifecycleError::CommitUnknown(_));
             if !may_be_stored && !error.is_store_unavailable() {
                 return PersonDecision::Unavailable(error.to_string());

@@ -2,7 +2,7 @@
 
 use lifecycle::{Claim, LifecycleError, UseRequest};
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
-use plan::command::ChangesetSelector;
+use plan::command::{ChangesetSelector, FailRun, RecordChange, ReleaseLease, RevertPlan};
 use plan::invariant::{RuleCheck, RuleScope};
 use plan::judgement::RuleOutcome;
 use plan::ledger::{BudgetAmount, MeteringLevel};
@@ -138,9 +138,10 @@ impl GateClient<'_> {
                     .waive_rule(plan.id(), rule.draft.name, "so be it", &call),
             },
             (_, 95..) => self.lifecycle.cancel_plan(plan.id(), Some("enough"), &call),
-            (_, 85..) => self
-                .lifecycle
-                .revert_to_strategize(plan.id(), "another way", &call),
+            (_, 85..) => {
+                self.lifecycle
+                    .submit_command(plan.id(), RevertPlan::new("another way"), &call)
+            }
             (Some(_) | None, _) => return Ok(()),
         };
         self.accept_answer(answer).map(drop)
@@ -186,9 +187,11 @@ impl GateClient<'_> {
             let entry = ChangesetEntry::new(TreePath::new(path.as_str())?, PathOperation::Create);
             let call = self.new_call(true);
             let changeset = ChangesetSelector::Node(Node::main());
-            let recorded = self
-                .lifecycle
-                .record_change(plan_id, epoch, changeset, entry, &call);
+            let recorded = self.lifecycle.submit_command(
+                plan_id,
+                RecordChange::new(epoch, changeset, entry),
+                &call,
+            );
             if self.accept_answer(recorded)?.is_none() {
                 return Ok(false);
             }
@@ -212,16 +215,16 @@ impl GateClient<'_> {
             let ended = match shortfall.is_spent() {
                 true => {
                     let reason = shortfall.to_string();
-                    self.lifecycle.fail_work(
+                    self.lifecycle.submit_command(
                         plan_id,
-                        epoch,
-                        FailureCategory::Budget,
-                        &reason,
+                        FailRun::new(epoch, FailureCategory::Budget, reason.clone()),
                         &call,
                     )
                 }
                 // Other runs have reserved it and may return some.
-                false => self.lifecycle.leases().release_lease(plan_id, epoch, &call),
+                false => self
+                    .lifecycle
+                    .submit_command(plan_id, ReleaseLease { epoch }, &call),
             };
             return self.accept_answer(ended).map(|_| false);
         }
@@ -262,9 +265,11 @@ impl GateClient<'_> {
         })?;
         if is_exhausted && self.roll_percent(50) {
             let call = self.new_call(false);
-            let failed =
-                self.lifecycle
-                    .fail_work(plan_id, epoch, FailureCategory::Budget, "used up", &call);
+            let failed = self.lifecycle.submit_command(
+                plan_id,
+                FailRun::new(epoch, FailureCategory::Budget, "used up"),
+                &call,
+            );
             return self.accept_answer(failed).map(|_| false);
         }
         Ok(true)

@@ -4,6 +4,7 @@
 use anyhow::bail;
 use fastrand::Rng;
 use lifecycle::{Call, LifecycleError};
+use plan::command::AnswerPermission;
 use plan::{Caller, Digest, PlanId};
 
 use crate::trial_env::TrialEnv;
@@ -60,8 +61,10 @@ impl DecidingPerson {
 /// Returns whether the answer was accepted.
 fn answer(env: &TrialEnv, plan_id: PlanId, digest: Digest, allowed: bool) -> anyhow::Result<bool> {
     let call = Call::by(Caller::Person("ada".to_owned()));
-    let permissions = env.lifecycle.permissions();
-    match permissions.answer_permission(plan_id, digest, allowed, &call) {
+    match env
+        .lifecycle
+        .submit_command(plan_id, AnswerPermission { digest, allowed }, &call)
+    {
         Ok(_) => Ok(true),
         // The run ended meanwhile.
         Err(LifecycleError::Refused(_)) => Ok(false),

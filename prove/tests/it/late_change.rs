@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use lifecycle::{Call, Lifecycle, UseRequest};
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
-use plan::command::ChangesetSelector;
+use plan::command::{ChangesetSelector, RecordChange};
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
 use plan::{Caller, Event, PlanActors, Span};
@@ -70,11 +70,9 @@ fn a_change_recorded_after_the_judgement_is_judged_too() {
         let entry = ChangesetEntry::new(TreePath::new("secret").unwrap(), PathOperation::Create);
         let call = Call::by(Caller::Person("bob".into()));
         others
-            .record_change(
+            .submit_command(
                 plan_id,
-                epoch,
-                ChangesetSelector::Node(Node::main()),
-                entry,
+                RecordChange::new(epoch, ChangesetSelector::Node(Node::main()), entry),
                 &call,
             )
             .unwrap();

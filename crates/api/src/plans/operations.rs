@@ -4,6 +4,7 @@
 
 use lifecycle::{Call, Lifecycle, LifecycleError, OperationOutcome, UndoPlan};
 use plan::changeset::{InvalidTreePath, TreePath};
+use plan::command::{AnswerPermission, AnswerQuestion, RevertPlan};
 use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
 use plan::{Digest, PlanId};
@@ -72,7 +73,7 @@ pub fn answer_question(
     request: &AnswerRequest,
     call: &Call,
 ) -> Result<OperationOutcome, LifecycleError> {
-    lifecycle.answer_question(plan_id, &request.text, call)
+    lifecycle.submit_command(plan_id, AnswerQuestion::new(request.text.clone()), call)
 }
 
 /// A person's answer to an agent that waits to make a tool call.
@@ -118,8 +119,11 @@ pub fn answer_permission(
         .map(|question| question.digest)
         .filter(|digest| digest.to_string().starts_with(&named))
         .unwrap_or(Digest::ZERO);
-    let permissions = lifecycle.permissions();
-    Ok(permissions.answer_permission(plan_id, digest, decision.allow, call)?)
+    let command = AnswerPermission {
+        digest,
+        allowed: decision.allow,
+    };
+    Ok(lifecycle.submit_command(plan_id, command, call)?)
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -220,7 +224,7 @@ pub fn revert_plan(
     request: &RevertRequest,
     call: &Call,
 ) -> Result<OperationOutcome, LifecycleError> {
-    lifecycle.revert_to_strategize(plan_id, &request.reason, call)
+    lifecycle.submit_command(plan_id, RevertPlan::new(request.reason.clone()), call)
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use actors::Stop;
 use plan::base::SandboxStartPoint;
-use plan::command::RecordBases;
+use plan::command::{FailRun, RecordBases, ReleaseLease};
 use plan::stage::{FailureCategory, ResultContent};
 use plan::{Epoch, Phase, Plan, PlanId, Refusal, ResourceCommit};
 use sandbox::{
@@ -58,19 +58,19 @@ impl PlanSandboxes<'_> {
             }
             Err(LifecycleError::Stopped) => {
                 // Also refuses if another holder has taken over the plan in the meantime.
-                self.lifecycle
-                    .leases()
-                    .release_lease(plan.id(), epoch, &call.follow_up())?;
+                self.lifecycle.submit_command(
+                    plan.id(),
+                    ReleaseLease { epoch },
+                    &call.follow_up(),
+                )?;
                 Err(LifecycleError::Stopped)
             }
             Err(error) => {
                 let category = categorize_failure(&error);
                 // If this fails too, the lease expires and the plan is reclaimed.
-                let _ = self.lifecycle.fail_work(
+                let _ = self.lifecycle.submit_command(
                     plan.id(),
-                    epoch,
-                    category,
-                    &error.to_string(),
+                    FailRun::new(epoch, category, error.to_string()),
                     &call.follow_up(),
                 );
                 Err(error)

@@ -1,6 +1,7 @@
 //! Advances one plan step by step until it ends or needs a person.
 
 use actors::Stop;
+use plan::command::{ExpireQuestion, RevertPlan};
 use plan::decide::{EngineStep, IdleReason, next_engine_step};
 use plan::ledger::BudgetShortfall;
 use plan::plan::ResultRemedy;
@@ -143,7 +144,7 @@ impl PlanDriver<'_> {
             // The engine sends it back in its own name, even for a person: these are counted.
             EngineStep::Remedy(remedy) => self.send_back(plan, remedy)?,
             EngineStep::ExpireQuestion => {
-                lifecycle.expire_question(plan_id, call)?;
+                lifecycle.submit_command(plan_id, ExpireQuestion, call)?;
             }
             EngineStep::Enter(Phase::Apply) => {
                 lifecycle.apply_plan(plan_id, call)?;
@@ -180,10 +181,11 @@ impl PlanDriver<'_> {
                 self.lifecycle
                     .revise_plan(plan.id(), &findings, Vec::new(), &call)?
             }
-            ResultRemedy::Revert => {
-                self.lifecycle
-                    .revert_to_strategize(plan.id(), &findings, &call)?
-            }
+            ResultRemedy::Revert => self.lifecycle.submit_command(
+                plan.id(),
+                RevertPlan::new(findings.clone()),
+                &call,
+            )?,
         };
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use actors::{Actor, Report, ReportOutcome, RunProgress, Stop, Workplace};
+use plan::command::{AskPerson, CompleteStrategize, FailRun, ReleaseLease};
 use plan::decision::{DecisionKind, ReportedDecision};
 use plan::ledger::{BudgetAmount, BudgetGrant};
 use plan::permission_question::ProposedToolCall;
@@ -353,17 +354,27 @@ impl Claim {
             self.record_ignored_files();
         }
         let submitted = match &report.outcome {
-            ReportOutcome::Stopped => lifecycle.leases().release_lease(plan_id, epoch, call),
+            ReportOutcome::Stopped => {
+                lifecycle.submit_command(plan_id, ReleaseLease { epoch }, call)
+            }
             ReportOutcome::Failed { category, message } => {
                 let (category, message) = self.attribute_failure(*category, message.clone());
-                lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&message), call)
+                lifecycle.submit_command(
+                    plan_id,
+                    FailRun::new(epoch, category, shorten_text(&message)),
+                    call,
+                )
             }
-            ReportOutcome::NeedsAnswer { question, timeout } => {
-                lifecycle.ask_question(plan_id, epoch, &shorten_text(question), *timeout, call)
-            }
-            ReportOutcome::Done if phase == Phase::Strategize => {
-                lifecycle.complete_strategize(plan_id, epoch, strategy_from_report(report), call)
-            }
+            ReportOutcome::NeedsAnswer { question, timeout } => lifecycle.submit_command(
+                plan_id,
+                AskPerson::new(epoch, shorten_text(question), *timeout),
+                call,
+            ),
+            ReportOutcome::Done if phase == Phase::Strategize => lifecycle.submit_command(
+                plan_id,
+                CompleteStrategize::new(epoch, strategy_from_report(report)),
+                call,
+            ),
             ReportOutcome::Done => {
                 lifecycle.complete_execute(plan_id, epoch, &result_from_report(report), call)
             }
@@ -373,7 +384,7 @@ impl Claim {
             Ok(done) => return Ok(done),
             // A rule check was stopped. Release the claim; the work stays in the sandbox.
             Err(LifecycleError::Stopped) => {
-                return lifecycle.leases().release_lease(plan_id, epoch, call);
+                return lifecycle.submit_command(plan_id, ReleaseLease { epoch }, call);
             }
             // A report of success without any change is not accepted.
             Err(LifecycleError::Refused(Refusal::EmptyResult)) => describe_empty_result(report),
@@ -391,7 +402,11 @@ impl Claim {
         };
         self.record_ignored_files();
         let (category, why) = self.attribute_failure(category, why);
-        lifecycle.fail_work(plan_id, epoch, category, &shorten_text(&why), call)
+        lifecycle.submit_command(
+            plan_id,
+            FailRun::new(epoch, category, shorten_text(&why)),
+            call,
+        )
     }
 
     /// Records which ignored files the agent created, if its work is not captured. Otherwise the next run would treat

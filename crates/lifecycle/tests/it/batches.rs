@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use plan::command::ReleaseLease;
 use plan::invariant::{Gate, RuleScope};
 use plan::stage::ResultContent;
 use plan::{Caller, PlanActors, PlanId, Profile, RecordedEvent, Refusal, Span};
@@ -216,8 +217,13 @@ fn a_former_holder_is_fenced() {
             .unwrap();
         let plan_id = claim.plan().id();
         lifecycle
-            .leases()
-            .release_lease(plan_id, claim.epoch(), &call_as_ada())
+            .submit_command(
+                plan_id,
+                ReleaseLease {
+                    epoch: claim.epoch(),
+                },
+                &call_as_ada(),
+            )
             .unwrap();
         let other = lifecycle
             .start_strategize(plan_id, "other", TEST_LEASE, &call_as_ada())

@@ -1,6 +1,7 @@
 //! Claims: taking them from the queue, and every way to end one.
 
 use actors::{Report, ReportOutcome, Usage};
+use plan::command::RenewLease;
 use plan::invariant::{Gate, RuleScope};
 use plan::ledger::MeteringLevel;
 use plan::stage::FailureCategory;
@@ -119,9 +120,8 @@ fn every_way_to_end_a_claim_ends_it() {
             .unwrap();
         let epoch = claim.epoch();
         assert_eq!(end(claim), stage);
-        let late = lifecycle
-            .leases()
-            .renew_lease(plan_id, epoch, TEST_LEASE, &call_as_ada());
+        let late =
+            lifecycle.submit_command(plan_id, RenewLease::new(epoch, TEST_LEASE), &call_as_ada());
         assert!(matches!(late, Err(LifecycleError::Refused(_))), "{stage}");
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use plan::changeset::{ChangesetEntry, Node, PathOperation};
+use plan::command::RecordChange;
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
 use plan::{Caller, PlanActors, PlanId, Profile, Span};
@@ -264,7 +265,11 @@ fn create_judged_plan(
         entry.after = hash(one.operation != PathOperation::Delete).map(|_| "2".repeat(40));
         let into = plan::command::ChangesetSelector::OnlyOpen;
         lifecycle
-            .record_change(plan_id, epoch, into, entry, &call_as_ada())
+            .submit_command(
+                plan_id,
+                RecordChange::new(epoch, into, entry),
+                &call_as_ada(),
+            )
             .unwrap();
     }
     let result = ResultContent {

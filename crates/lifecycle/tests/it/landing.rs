@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actors::{Actor, Assignment, Report, Stop, Workplace};
+use plan::command::{CompleteApply, ReleaseLease, RevertPlan};
 use plan::landing_options::LandingDestination;
 use plan::project::{Resource, ResourcePlace};
 use plan::repository_policy::{RepositoryPolicy, SandboxCleanupPolicy};
@@ -519,8 +520,13 @@ fn a_landing_by_a_former_holder_is_fenced() {
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
-        .leases()
-        .release_lease(plan_id, late.epoch(), &call_as_ada())
+        .submit_command(
+            plan_id,
+            ReleaseLease {
+                epoch: late.epoch(),
+            },
+            &call_as_ada(),
+        )
         .unwrap();
     for _ in 0..2 {
         let landing = lifecycle.landing().drive_landing(&late);
@@ -617,7 +623,11 @@ fn a_sandbox_left_by_a_crash_after_landing_is_removed() {
     // As if the process had died right after it stored the landing.
     let landed = vec!["shop/code".to_owned()];
     lifecycle
-        .complete_apply(plan_id, epoch, landed, None, &call_as_ada())
+        .submit_command(
+            plan_id,
+            CompleteApply::new(epoch, landed, None),
+            &call_as_ada(),
+        )
         .unwrap();
     assert!(sandbox.exists());
     assert_eq!(
@@ -643,8 +653,13 @@ fn a_takeover_does_not_reuse_a_sandbox_in_use() {
     let first = fixture.execute_and_write(plan_id);
     let path = first.sandboxes()[0].path.clone();
     lifecycle
-        .leases()
-        .release_lease(plan_id, first.epoch(), &call_as_ada())
+        .submit_command(
+            plan_id,
+            ReleaseLease {
+                epoch: first.epoch(),
+            },
+            &call_as_ada(),
+        )
         .expect("release, as after a takeover");
     let second = lifecycle
         .start_execute(plan_id, "v", TEST_LEASE, &call_as_ada())
@@ -773,7 +788,7 @@ fn dropped_paths_stay_dropped_until_the_work_starts_over() {
     assert!(!writer.revises.load(Ordering::SeqCst));
     assert_eq!(revise("Without that one", &["7.md"]), ["7.md"]);
     lifecycle
-        .revert_to_strategize(plan_id, "Otherwise", &call_as_ada())
+        .submit_command(plan_id, RevertPlan::new("Otherwise"), &call_as_ada())
         .unwrap();
     assert!(run_and_read_dropped().is_empty());
     assert_eq!(writer.dropped_paths.lock().unwrap().len(), 9);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actors::{Actor, Assignment, Report, Stop, Workplace};
+use plan::command::RenewLease;
 use plan::{Caller, Phase, Plan, PlanActors, PlanId, Profile, Refusal, Span};
 use planwright_lifecycle::{
     Call, DEFAULT_LEASE, DriveProgress, LeaseWatch, Lifecycle, LifecycleError, LocalHost,
@@ -193,8 +194,7 @@ fn a_process_that_renews_keeps_its_plan_while_it_is_watched() {
     let began = Instant::now();
     while began.elapsed() < 3 * lease.as_duration() {
         engine
-            .leases()
-            .renew_lease(plan_id, epoch, lease, &call_as_ada())
+            .submit_command(plan_id, RenewLease::new(epoch, lease), &call_as_ada())
             .unwrap();
         assert!(
             ahead

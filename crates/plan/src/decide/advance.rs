@@ -47,6 +47,12 @@ pub struct CompleteStrategize {
     pub decisions: Vec<ReportedDecision>,
 }
 
+impl CompleteStrategize {
+    pub fn new(epoch: Epoch, decisions: Vec<ReportedDecision>) -> Self {
+        Self { epoch, decisions }
+    }
+}
+
 impl CommandDefinition for CompleteStrategize {
     fn header(&self) -> CommandHeader {
         CommandHeader::for_holder(Verb::CompleteStrategize, self.epoch)

@@ -43,14 +43,18 @@ impl CommandDefinition for OpenChangeset {
     }
 }
 
-impl PlainCommand for OpenChangeset {}
-
 /// Record one change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordChange {
     pub epoch: Epoch,
     pub into: ChangesetSelector,
     pub entry: ChangesetEntry,
+}
+
+impl RecordChange {
+    pub fn new(epoch: Epoch, into: ChangesetSelector, entry: ChangesetEntry) -> Self {
+        Self { epoch, into, entry }
+    }
 }
 
 impl CommandDefinition for RecordChange {
@@ -84,6 +88,12 @@ impl PlainCommand for RecordChange {}
 pub struct SealChangeset {
     pub epoch: Epoch,
     pub changeset: ChangesetId,
+}
+
+impl SealChangeset {
+    pub fn new(epoch: Epoch, changeset: ChangesetId) -> Self {
+        Self { epoch, changeset }
+    }
 }
 
 impl CommandDefinition for SealChangeset {

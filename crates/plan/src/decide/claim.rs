@@ -74,6 +74,12 @@ pub struct RenewLease {
     pub lease: Span,
 }
 
+impl RenewLease {
+    pub fn new(epoch: Epoch, lease: Span) -> Self {
+        Self { epoch, lease }
+    }
+}
+
 impl CommandDefinition for RenewLease {
     fn header(&self) -> CommandHeader {
         CommandHeader::for_holder(Verb::Renew, self.epoch)

@@ -21,6 +21,16 @@ pub struct FailRun {
     pub message: String,
 }
 
+impl FailRun {
+    pub fn new(epoch: Epoch, category: FailureCategory, message: impl Into<String>) -> Self {
+        Self {
+            epoch,
+            category,
+            message: message.into(),
+        }
+    }
+}
+
 impl CommandDefinition for FailRun {
     fn header(&self) -> CommandHeader {
         CommandHeader::for_holder(Verb::Fail, self.epoch)
@@ -44,6 +54,16 @@ pub struct AskPerson {
     pub question: String,
     /// Time after which the question expires.
     pub answer_timeout: Option<Span>,
+}
+
+impl AskPerson {
+    pub fn new(epoch: Epoch, question: impl Into<String>, answer_timeout: Option<Span>) -> Self {
+        Self {
+            epoch,
+            question: question.into(),
+            answer_timeout,
+        }
+    }
 }
 
 impl CommandDefinition for AskPerson {
@@ -71,6 +91,12 @@ impl PlainCommand for AskPerson {}
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerQuestion {
     pub text: String,
+}
+
+impl AnswerQuestion {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
 }
 
 impl CommandDefinition for AnswerQuestion {

@@ -78,6 +78,16 @@ pub struct CompleteApply {
     pub rest: Option<LinkedPlan>,
 }
 
+impl CompleteApply {
+    pub fn new(epoch: Epoch, landed: Vec<String>, rest: Option<LinkedPlan>) -> Self {
+        Self {
+            epoch,
+            landed,
+            rest,
+        }
+    }
+}
+
 impl CommandDefinition for CompleteApply {
     fn header(&self) -> CommandHeader {
         CommandHeader::for_holder(Verb::CompleteApply, self.epoch)

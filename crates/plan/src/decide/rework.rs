@@ -72,6 +72,14 @@ pub struct RevertPlan {
     pub reason: String,
 }
 
+impl RevertPlan {
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+        }
+    }
+}
+
 impl CommandDefinition for RevertPlan {
     fn header(&self) -> CommandHeader {
         CommandHeader::new(Verb::Revert, CommandAudience::Workers)

@@ -2,6 +2,7 @@
 
 use lifecycle::{Claim, DEFAULT_LEASE, OpenSandbox, SubmitExceptions};
 use plan::PlanId;
+use plan::command::ReleaseLease;
 use plan::stage::ResultContent;
 use sandbox::{ProcessPresence, SandboxOpening};
 use serde_json::json;
@@ -192,8 +193,7 @@ fn submit_work(
             // Release the plan; the changes stay in the sandbox for the next shell.
             let _ = app
                 .lifecycle()?
-                .leases()
-                .release_lease(plan, epoch, &app.new_call());
+                .submit_command(plan, ReleaseLease { epoch }, &app.new_call());
             return Err(error.into());
         }
     };

@@ -2,7 +2,11 @@
 //! And every stage a plan can be taken to.
 
 use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
-use plan::command::ChangesetSelector;
+use plan::command::{
+    AnswerQuestion, AskPerson, ChangesetSelector, CompleteApply, CompleteStrategize,
+    ConstrainApply, FailRun, RecordChange, ReleaseLease, RenewLease, RevertPlan, SealChangeset,
+    WithdrawApply,
+};
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::{ConstraintKind, FailureCategory, ResultContent};
 use plan::{ChangesetId, Epoch, PlanId, QualifiedName};
@@ -126,7 +130,11 @@ fn advance_plan(engine: &Lifecycle, ready: &mut PreparedPlan, stage: &str) {
         "strategize/complete" => {
             advance_plan(engine, ready, "strategize/processing");
             engine
-                .complete_strategize(plan, epoch(ready), Vec::new(), &call)
+                .submit_command(
+                    plan,
+                    CompleteStrategize::new(epoch(ready), Vec::new()),
+                    &call,
+                )
                 .unwrap();
         }
         "execute/queued" => {
@@ -153,13 +161,27 @@ fn advance_plan(engine: &Lifecycle, ready: &mut PreparedPlan, stage: &str) {
             advance_plan(engine, ready, "apply/processing");
             let kind = ConstraintKind::Conflict;
             engine
-                .constrain_landing(plan, epoch(ready), kind, "both changed it", vec![], &call)
+                .submit_command(
+                    plan,
+                    ConstrainApply {
+                        epoch: epoch(ready),
+                        kind,
+                        message: "both changed it".to_owned(),
+                        paths: vec![],
+                        commits: Vec::new(),
+                    },
+                    &call,
+                )
                 .unwrap();
         }
         "apply/applied" => {
             advance_plan(engine, ready, "apply/processing");
             engine
-                .complete_apply(plan, epoch(ready), Vec::new(), None, &call)
+                .submit_command(
+                    plan,
+                    CompleteApply::new(epoch(ready), Vec::new(), None),
+                    &call,
+                )
                 .unwrap();
         }
         other => {
@@ -167,10 +189,14 @@ fn advance_plan(engine: &Lifecycle, ready: &mut PreparedPlan, stage: &str) {
             advance_plan(engine, ready, &format!("{phase}/processing"));
             let holder = epoch(ready);
             match state {
-                "errored" => {
-                    engine.fail_work(plan, holder, FailureCategory::Actor, "it broke", &call)
+                "errored" => engine.submit_command(
+                    plan,
+                    FailRun::new(holder, FailureCategory::Actor, "it broke"),
+                    &call,
+                ),
+                "awaiting_input" => {
+                    engine.submit_command(plan, AskPerson::new(holder, "Which way?", None), &call)
                 }
-                "awaiting_input" => engine.ask_question(plan, holder, "Which way?", None, &call),
                 "cancelled" => engine.cancel_plan(plan, None, &call),
                 _ => panic!("nobody knows the way to {other}"),
             }
@@ -310,54 +336,71 @@ pub fn run_call(
         "retry" => engine.retry_phase(plan, false, None, call).map(drop),
         "cancel" => engine.cancel_plan(plan, None, call).map(drop),
         "complete-strategize" => engine
-            .complete_strategize(plan, epoch(), Vec::new(), call)
+            .submit_command(plan, CompleteStrategize::new(epoch(), Vec::new()), call)
             .map(drop),
         "complete-execute" => engine
             .complete_execute(plan, epoch(), &result_content(), call)
             .map(drop),
         "complete-apply" => engine
-            .complete_apply(plan, epoch(), Vec::new(), None, call)
+            .submit_command(plan, CompleteApply::new(epoch(), Vec::new(), None), call)
             .map(drop),
         "prepare-apply" => engine.prepare_apply(plan, epoch(), &[], call).map(drop),
-        "withdraw-apply" => engine.withdraw_apply(plan, epoch(), call).map(drop),
-        "renew" => engine
-            .leases()
-            .renew_lease(plan, epoch(), LONG_LEASE, call)
+        "withdraw-apply" => engine
+            .submit_command(plan, WithdrawApply { epoch: epoch() }, call)
             .map(drop),
-        "release" => engine.leases().release_lease(plan, epoch(), call).map(drop),
+        "renew" => engine
+            .submit_command(plan, RenewLease::new(epoch(), LONG_LEASE), call)
+            .map(drop),
+        "release" => engine
+            .submit_command(plan, ReleaseLease { epoch: epoch() }, call)
+            .map(drop),
         "constrain" => engine
-            .constrain_landing(plan, epoch(), ConstraintKind::Conflict, "no", vec![], call)
+            .submit_command(
+                plan,
+                ConstrainApply {
+                    epoch: epoch(),
+                    kind: ConstraintKind::Conflict,
+                    message: "no".to_owned(),
+                    paths: vec![],
+                    commits: Vec::new(),
+                },
+                call,
+            )
             .map(drop),
         "open-changeset" => engine
             .open_changeset(plan, epoch(), "other".parse().unwrap(), call)
             .map(drop),
         "record-change" => engine
-            .record_change(
+            .submit_command(
                 plan,
-                epoch(),
-                ChangesetSelector::OnlyOpen,
-                created_entry("a"),
+                RecordChange::new(epoch(), ChangesetSelector::OnlyOpen, created_entry("a")),
                 call,
             )
             .map(drop),
         "seal-changeset" => {
             let changeset = world.changeset.expect("a changeset is open");
             engine
-                .seal_changeset(plan, epoch(), changeset, call)
+                .submit_command(plan, SealChangeset::new(epoch(), changeset), call)
                 .map(drop)
         }
         "fail" => engine
-            .fail_work(plan, epoch(), FailureCategory::Actor, "broke", call)
+            .submit_command(
+                plan,
+                FailRun::new(epoch(), FailureCategory::Actor, "broke"),
+                call,
+            )
             .map(drop),
         "ask" => engine
-            .ask_question(plan, epoch(), "Which?", None, call)
+            .submit_command(plan, AskPerson::new(epoch(), "Which?", None), call)
             .map(drop),
-        "answer" => engine.answer_question(plan, "That way", call).map(drop),
+        "answer" => engine
+            .submit_command(plan, AnswerQuestion::new("That way"), call)
+            .map(drop),
         "revise" => engine
             .revise_plan(plan, "Better", Vec::new(), call)
             .map(drop),
         "revert" => engine
-            .revert_to_strategize(plan, "wrong way", call)
+            .submit_command(plan, RevertPlan::new("wrong way"), call)
             .map(drop),
         "waive" => engine
             .waive_rule(plan, "calm".parse().unwrap(), "today only", call)

@@ -12,7 +12,9 @@ mod steps;
 mod undo;
 
 use plan::changeset::TreePath;
-use plan::command::ConstrainApply;
+use plan::command::{
+    AskPerson, CompleteApply, ConstrainApply, FailRun, ReleaseLease, WithdrawApply,
+};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::repository_policy::SandboxCleanupPolicy;
@@ -195,16 +197,16 @@ impl Landing<'_> {
                 if error.is_transient() || self.is_landing_prepared(plan_id) =>
             {
                 // Queue it for a retry. A stored intent stays, so the retry finishes what was begun.
-                let _ = self.lifecycle.leases().release_lease(plan_id, epoch, &call);
+                let _ = self
+                    .lifecycle
+                    .submit_command(plan_id, ReleaseLease { epoch }, &call);
                 Err(error.into())
             }
             Err(LifecycleError::Sandbox(error)) => {
                 // A retry would fail the same way, so a person has to see the reason.
-                let _ = self.lifecycle.fail_work(
+                let _ = self.lifecycle.submit_command(
                     plan_id,
-                    epoch,
-                    FailureCategory::Resource,
-                    &error.to_string(),
+                    FailRun::new(epoch, FailureCategory::Resource, error.to_string()),
                     &call,
                 );
                 Err(error.into())
@@ -228,16 +230,20 @@ impl Landing<'_> {
         for _ in 0..MAX_LANDING_STEPS {
             let row = self.lifecycle.get_plan(plan_id)?;
             if !row.plan.has_targets() {
-                let done = self
-                    .lifecycle
-                    .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                let done = self.lifecycle.submit_command(
+                    plan_id,
+                    CompleteApply::new(epoch, Vec::new(), None),
+                    call,
+                )?;
                 return Ok(landed_outcome(done, Vec::new(), None));
             }
             let ended = match row.plan.stage().intent().cloned() {
                 Some(intent) if intent.vouched.is_some() => {
-                    let done =
-                        self.lifecycle
-                            .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                    let done = self.lifecycle.submit_command(
+                        plan_id,
+                        CompleteApply::new(epoch, Vec::new(), None),
+                        call,
+                    )?;
                     Some(landed_outcome(done, Vec::new(), None))
                 }
                 Some(intent) => match self.move_targets(&row.plan, epoch, &intent, call)? {
@@ -453,9 +459,11 @@ impl Landing<'_> {
                 target_name(location),
                 &step.new[..step.new.len().min(10)],
             );
-            let done = self
-                .lifecycle
-                .ask_question(plan.id(), epoch, &question, None, call)?;
+            let done = self.lifecycle.submit_command(
+                plan.id(),
+                AskPerson::new(epoch, question.clone(), None),
+                call,
+            )?;
             return Ok(LandingStep::Ended(LandingOutcome::NeedsAnswer(done)));
         }
         let landed_resources: Vec<String> = outcomes
@@ -465,7 +473,8 @@ impl Landing<'_> {
             .collect();
         if landed_resources.is_empty() {
             // No target has the change, so the intent can be withdrawn safely.
-            self.lifecycle.withdraw_apply(plan.id(), epoch, call)?;
+            self.lifecycle
+                .submit_command(plan.id(), WithdrawApply { epoch }, call)?;
             let obstructed =
                 outcomes
                     .into_iter()
@@ -489,9 +498,11 @@ impl Landing<'_> {
             &landed_resources,
         )?;
         let rest_id = rest.as_ref().map(|rest| rest.id);
-        let done = self
-            .lifecycle
-            .complete_apply(plan.id(), epoch, landed_resources, rest, call)?;
+        let done = self.lifecycle.submit_command(
+            plan.id(),
+            CompleteApply::new(epoch, landed_resources, rest),
+            call,
+        )?;
         Ok(LandingStep::Ended(landed_outcome(done, kept, rest_id)))
     }
 

@@ -1,5 +1,6 @@
 //! Single landing steps, for scripts. Each step is idempotent.
 
+use plan::command::{CompleteApply, WithdrawApply};
 use plan::{Epoch, PlanId, Refusal};
 use sandbox::SandboxKey;
 use sandbox::land::TargetState;
@@ -49,9 +50,11 @@ impl Landing<'_> {
                 self.move_targets(&row.plan, epoch, &intent, call)?
             }
             Some(_) | None => {
-                let done = self
-                    .lifecycle
-                    .complete_apply(plan_id, epoch, Vec::new(), None, call)?;
+                let done = self.lifecycle.submit_command(
+                    plan_id,
+                    CompleteApply::new(epoch, Vec::new(), None),
+                    call,
+                )?;
                 LandingStep::Ended(landed_outcome(done, Vec::new(), None))
             }
         };
@@ -102,6 +105,7 @@ impl Landing<'_> {
                 }
             }
         }
-        self.lifecycle.withdraw_apply(plan_id, epoch, call)
+        self.lifecycle
+            .submit_command(plan_id, WithdrawApply { epoch }, call)
     }
 }

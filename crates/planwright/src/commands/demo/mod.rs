@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use lifecycle::{Call, Lifecycle, LifecycleError, UseRequest};
 use plan::changeset::{ChangesetEntry, PathOperation, TreePath};
+use plan::command::RecordChange;
 use plan::invariant::{Gate, RuleCheck, RuleDraft, RuleScope};
 use plan::stage::ResultContent;
 use plan::{ActionState, Caller, Epoch, PlanId, QualifiedName, Refusal, Span};
@@ -344,8 +345,11 @@ impl DemoRun {
                 TreePath::new(path).map_err(|_| defect_error("a path of the demo was refused"))?;
             let entry = ChangesetEntry::new(path, operation);
             let into = plan::command::ChangesetSelector::Changeset(changeset);
-            self.lifecycle
-                .record_change(plan_id, epoch, into, entry.clone(), &self.call)?;
+            self.lifecycle.submit_command(
+                plan_id,
+                RecordChange::new(epoch, into, entry.clone()),
+                &self.call,
+            )?;
             self.add_line(format!("recorded {} {}", entry.operation, entry.path));
         }
         let worker = Call::by(Caller::Worker("demo-agent".to_owned()));
@@ -362,7 +366,7 @@ impl DemoRun {
         let into = plan::command::ChangesetSelector::Changeset(changeset);
         match self
             .lifecycle
-            .record_change(plan_id, epoch, into, late, &worker)
+            .submit_command(plan_id, RecordChange::new(epoch, into, late), &worker)
         {
             Err(LifecycleError::Refused(refusal)) => {
                 self.add_line(format!("a late change is refused: {refusal}"))

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use plan::ChangesetId;
 use plan::changeset::{ChangesetEntry, Node, PathOperation};
-use plan::command::ChangesetSelector;
+use plan::command::{ChangesetSelector, RecordChange, SealChangeset};
 use serde_json::json;
 
 use crate::cli::App;
@@ -97,21 +97,13 @@ pub fn record_change(args: &RecordChangeArgs, app: &App) -> Result<CommandAnswer
         tool: args.tool.clone(),
         ..ChangesetEntry::new(revise::parse_tree_path(&args.path)?, args.operation)
     };
-    let call = args.holder.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.holder.id)?;
-    let done = app
-        .lifecycle()?
-        .record_change(plan_id, args.holder.epoch(), into, entry, &call)?;
-    answer_with_receipt(app, &done)
+    args.holder
+        .submit_command(RecordChange::new(args.holder.epoch(), into, entry), app)
 }
 
 pub fn seal_changeset(args: &SealChangesetArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let call = args.holder.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.holder.id)?;
-    let done =
-        app.lifecycle()?
-            .seal_changeset(plan_id, args.holder.epoch(), args.changeset, &call)?;
-    answer_with_receipt(app, &done)
+    args.holder
+        .submit_command(SealChangeset::new(args.holder.epoch(), args.changeset), app)
 }
 
 pub fn list_changesets(args: &ShowPlanArgs, app: &App) -> Result<CommandAnswer, CommandError> {

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use lifecycle::SubmitExceptions;
+use plan::command::{AskPerson, CompleteStrategize, FailRun, ReleaseLease, RenewLease};
 use plan::decision::ReportedDecision;
 use plan::stage::{FailureCategory, ResultContent};
 use plan::{ErasableText, Phase, Span};
@@ -124,12 +125,8 @@ pub fn complete_strategize(
         None => Vec::new(),
         Some(text) => parse_decisions(&read_text_or_stdin(text)?)?,
     };
-    let call = args.holder.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.holder.id)?;
-    let done =
-        app.lifecycle()?
-            .complete_strategize(plan_id, args.holder.epoch(), decisions, &call)?;
-    answer_with_receipt(app, &done)
+    args.holder
+        .submit_command(CompleteStrategize::new(args.holder.epoch(), decisions), app)
 }
 
 pub fn complete_execute(
@@ -153,25 +150,19 @@ pub fn complete_execute(
 }
 
 pub fn renew_lease(args: &RenewLeaseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let call = args.holder.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.holder.id)?;
-    let done = app.lifecycle()?.leases().renew_lease(
-        plan_id,
-        args.holder.epoch(),
-        lease_span(args.lease_seconds),
-        &call,
-    )?;
-    answer_with_receipt(app, &done)
+    args.holder.submit_command(
+        RenewLease::new(args.holder.epoch(), lease_span(args.lease_seconds)),
+        app,
+    )
 }
 
 pub fn release_lease(args: &HolderArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let call = args.conditions.apply_to(app.new_call());
-    let done = app.lifecycle()?.leases().release_lease(
-        app.resolve_plan(&args.id)?,
-        args.epoch(),
-        &call,
-    )?;
-    answer_with_receipt(app, &done)
+    args.submit_command(
+        ReleaseLease {
+            epoch: args.epoch(),
+        },
+        app,
+    )
 }
 
 pub fn reclaim_leases(args: &ReclaimLeaseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
@@ -197,32 +188,20 @@ pub fn reclaim_leases(args: &ReclaimLeaseArgs, app: &App) -> Result<CommandAnswe
 }
 
 pub fn fail_work(args: &FailWorkArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let call = args.holder.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.holder.id)?;
-    let done = app.lifecycle()?.fail_work(
-        plan_id,
-        args.holder.epoch(),
-        args.category,
-        &args.message,
-        &call,
-    )?;
-    answer_with_receipt(app, &done)
+    args.holder.submit_command(
+        FailRun::new(args.holder.epoch(), args.category, args.message.clone()),
+        app,
+    )
 }
 
 pub fn ask_question(args: &AskQuestionArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let call = args.holder.conditions.apply_to(app.new_call());
-    let plan_id = app.resolve_plan(&args.holder.id)?;
     let patience = args
         .patience_seconds
         .map(|seconds| Span::from_seconds(i64::from(seconds)));
-    let done = app.lifecycle()?.ask_question(
-        plan_id,
-        args.holder.epoch(),
-        &args.question,
-        patience,
-        &call,
-    )?;
-    answer_with_receipt(app, &done)
+    args.holder.submit_command(
+        AskPerson::new(args.holder.epoch(), args.question.clone(), patience),
+        app,
+    )
 }
 
 fn parse_owner(text: &str) -> Result<String, String> {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use lifecycle::{LandingOutcome, LandingStep};
 use plan::PlanId;
+use plan::command::ConstrainApply;
 use plan::stage::ConstraintKind;
 
 use crate::cli::App;
@@ -89,23 +90,20 @@ fn answer_landing_step(
 }
 
 pub fn constrain_landing(args: &ConstrainArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    let call = args.holder.conditions.apply_to(app.new_call());
     let paths = args
         .path
         .iter()
         .map(revise::parse_tree_path)
         .collect::<Result<Vec<_>, _>>()?;
-    let plan_id = app.resolve_plan(&args.holder.id)?;
     let epoch = args.holder.epoch();
-    answer_with_receipt(
-        app,
-        &app.lifecycle()?.constrain_landing(
-            plan_id,
+    args.holder.submit_command(
+        ConstrainApply {
             epoch,
-            args.kind,
-            &args.message,
+            kind: args.kind,
+            message: args.message.clone(),
             paths,
-            &call,
-        )?,
+            commits: Vec::new(),
+        },
+        app,
     )
 }

@@ -8,6 +8,7 @@ mod phases;
 
 use clap::Subcommand;
 use lifecycle::OperationOutcome;
+use plan::command::PlainCommand;
 use plan::{Epoch, PlanId, Span};
 
 use crate::cli::App;
@@ -87,6 +88,20 @@ pub struct HolderArgs {
 impl HolderArgs {
     fn epoch(&self) -> Epoch {
         Epoch(self.epoch)
+    }
+
+    /// Submits a command of the holder, and answers with its receipt.
+    fn submit_command(
+        &self,
+        command: impl PlainCommand,
+        app: &App,
+    ) -> Result<CommandAnswer, CommandError> {
+        let call = self.conditions.apply_to(app.new_call());
+        let plan_id = app.resolve_plan(&self.id)?;
+        answer_with_receipt(
+            app,
+            &app.lifecycle()?.submit_command(plan_id, command, &call)?,
+        )
     }
 }
 

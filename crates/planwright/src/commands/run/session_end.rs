@@ -4,6 +4,7 @@ use std::io::Write;
 
 use lifecycle::PartSelection;
 use plan::actor::{ActorKind, ActorOutputFormat};
+use plan::command::AnswerQuestion;
 use plan::invariant::RuleName;
 use plan::stage::{ApplyState, WorkState};
 use plan::{Event, Plan, PlanId, PlanStage, RecordedEvent};
@@ -244,8 +245,11 @@ fn ask_for_answer(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandEr
     match answer.filter(|text| !text.is_empty()) {
         Some(text) => {
             let call = app.new_call().if_version(row.plan.version());
-            app.lifecycle()?
-                .answer_question(row.plan.id(), &text, &call)?;
+            app.lifecycle()?.submit_command(
+                row.plan.id(),
+                AnswerQuestion::new(text.clone()),
+                &call,
+            )?;
             Ok(SessionDecision::Continue)
         }
         None => describe_plan(app, row).map(SessionDecision::from),

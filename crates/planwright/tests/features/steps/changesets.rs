@@ -7,6 +7,7 @@ use std::thread;
 
 use cucumber::{given, then, when};
 use plan::changeset::Node;
+use plan::command::{RecordChange, RenewLease, SealChangeset};
 use plan::{ChangesetId, Refusal};
 use planwright::{ExecutionContext, LifecycleError, plan};
 use testkit::{TestRun, TestRunOutput};
@@ -374,11 +375,9 @@ fn the_worker_records_through_its_handle(world: &mut World) {
     let worker = world.worker.as_ref().unwrap();
     let into = plan::command::ChangesetSelector::Changeset(world.changeset.unwrap());
     let answer = worker
-        .record_change(
+        .submit_command(
             world.plan_id(),
-            world.epoch(),
-            into,
-            created_entry("a"),
+            RecordChange::new(world.epoch(), into, created_entry("a")),
             &call_by_ada(),
         )
         .map(drop);
@@ -389,10 +388,9 @@ fn the_worker_records_through_its_handle(world: &mut World) {
 fn the_changeset_is_sealed(world: &mut World, _name: String) {
     let engine = world.open_engine();
     engine
-        .seal_changeset(
+        .submit_command(
             world.plan_id(),
-            world.epoch(),
-            world.changeset.unwrap(),
+            SealChangeset::new(world.epoch(), world.changeset.unwrap()),
             &call_by_ada(),
         )
         .unwrap();
@@ -402,8 +400,11 @@ fn the_changeset_is_sealed(world: &mut World, _name: String) {
 fn its_lease_is_taken(world: &mut World) {
     let (engine, plan) = (world.open_engine(), world.plan_id());
     engine
-        .leases()
-        .renew_lease(plan, world.epoch(), EXPIRED_LEASE, &call_by_ada())
+        .submit_command(
+            plan,
+            RenewLease::new(world.epoch(), EXPIRED_LEASE),
+            &call_by_ada(),
+        )
         .unwrap();
     engine.leases().reclaim_lease(plan, &call_by_ada()).unwrap();
     let claim = engine

@@ -5,6 +5,7 @@ use cucumber::given;
 use crate::scenario_commands::{self, EXPIRED_LEASE};
 use crate::scenario_store::ScenarioStore;
 use crate::world::{World, call_by_ada};
+use plan::command::RenewLease;
 
 #[given(regex = r"^a (memory|sqlite|postgres) store$")]
 fn a_store(world: &mut World, kind: String) {
@@ -24,11 +25,9 @@ fn a_plan_that_is(world: &mut World, stage: String) {
 fn its_lease_has_expired(world: &mut World) {
     let engine = world.open_engine();
     engine
-        .leases()
-        .renew_lease(
+        .submit_command(
             world.plan_id(),
-            world.epoch(),
-            EXPIRED_LEASE,
+            RenewLease::new(world.epoch(), EXPIRED_LEASE),
             &call_by_ada(),
         )
         .unwrap();
