@@ -5,7 +5,7 @@ use plan::stage::{ApplyState, LeaseHolder, PlanEnding, PlanFailure, PlanQuestion
 use plan::takeover::HolderLiveness;
 use plan::{Caller, PlanId, PlanStage, Timestamp};
 
-use crate::next_steps::next_steps_after_diagnosis;
+use crate::next_steps::{is_result_missing, next_steps_after_diagnosis};
 use crate::view::{
     DiagnosisReason, HolderStatus, PermissionView, PlanDiagnosisView, QuestionView, RuleFindingView,
 };
@@ -21,9 +21,15 @@ pub fn diagnose_plan(
     let now = lifecycle.store().now()?;
     let next_steps = next_steps_after_diagnosis(lifecycle, &diagnosis, viewer)?;
     let plan = &diagnosis.row.plan;
-    let mut reasons = vec![find_state_reason(&diagnosis, now)];
-    reasons.extend(diagnosis.gate.iter().flat_map(list_gate_reasons));
-    reasons.extend(find_manual_landing(&diagnosis));
+    let mut reasons = Vec::new();
+    if is_result_missing(lifecycle, plan) {
+        // Whether it may land does not matter any more.
+        reasons.push(DiagnosisReason::ResultMissing);
+    } else {
+        reasons.push(find_state_reason(&diagnosis, now));
+        reasons.extend(diagnosis.gate.iter().flat_map(list_gate_reasons));
+        reasons.extend(find_manual_landing(&diagnosis));
+    }
     Ok(PlanDiagnosisView {
         plan_id,
         phase: plan.phase(),

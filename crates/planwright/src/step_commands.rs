@@ -125,6 +125,7 @@ pub fn command_for_step(step: &NextStep, handle: &str) -> String {
             format!("planwright apply {handle}")
         }
         NextStep::Retry => format!("planwright retry {handle}"),
+        NextStep::RetryFresh => format!("planwright retry {handle} --fresh"),
         NextStep::RaiseLimits { limits } => {
             let flags = limits.iter().map(|limit| limits::raise_limit_flag(*limit));
             let flags: Vec<String> = flags.collect();

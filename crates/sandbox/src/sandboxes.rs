@@ -352,6 +352,11 @@ impl Sandboxes {
         self.create_vault(key, &self.open_repository(key.resource)?)
     }
 
+    /// Has anything been captured in the sandbox, so that the vault has a result? Does not start git.
+    pub fn has_checkpoint(&self, key: &SandboxKey<'_>) -> bool {
+        !self.vault_for(key).has_no_checkpoint()
+    }
+
     /// Creates a vault, or the missing parts of it. If the vault was lost, rebuilds the sandboxes'
     /// indexes from their base, because they name objects of the vault.
     pub(crate) fn create_vault(

@@ -187,7 +187,7 @@ impl Vault {
 
     /// Tells without starting git that there is no checkpoint, as for every new sandbox. The
     /// vault's refs are files, and only the engine writes them.
-    fn has_no_checkpoint(&self) -> bool {
+    pub fn has_no_checkpoint(&self) -> bool {
         let has_none = |name: &str| !self.path.join(name).exists();
         has_none(CHECKPOINT_REF) && has_none("packed-refs")
     }

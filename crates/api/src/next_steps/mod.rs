@@ -16,6 +16,7 @@ use plan::{Caller, Digest, Epoch, LandingOptions, Phase, Plan, PlanId, Qualified
 use serde::Serialize;
 use store::PlanRow;
 
+pub(crate) use offer::is_result_missing;
 use offer::{RuleFindings, StepOffer};
 
 /// One thing that the viewer can do next with a plan.
@@ -90,6 +91,8 @@ pub enum NextStep {
         plan_id: PlanId,
     },
     Retry,
+    /// Do the work again from scratch: its result was deleted.
+    RetryFresh,
     /// Retry with higher limits: the current ones are used up.
     RaiseLimits {
         limits: Vec<RaisedLimit>,
@@ -152,6 +155,7 @@ impl NextStep {
             | Self::ApplyToBranch
             | Self::FinishLanding
             | Self::Retry
+            | Self::RetryFresh
             | Self::RaiseLimits { .. }
             | Self::RaiseBudget { .. }
             | Self::ResumeProject { .. }

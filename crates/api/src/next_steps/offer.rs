@@ -47,6 +47,8 @@ pub(super) struct StepOffer<'a> {
     has_transcript: bool,
     derived: DerivedPlans,
     can_undo: bool,
+    /// The private repository with the result was deleted.
+    is_result_missing: bool,
 }
 
 impl<'a> StepOffer<'a> {
@@ -69,6 +71,7 @@ impl<'a> StepOffer<'a> {
             has_transcript: false,
             derived: find_derived_plans(lifecycle, row)?,
             can_undo: false,
+            is_result_missing: is_result_missing(lifecycle, &row.plan),
         };
         match row.plan.stage() {
             PlanStage::Strategize(WorkState::Errored(_))
@@ -113,6 +116,9 @@ impl<'a> StepOffer<'a> {
     }
 
     fn list_candidates(&self) -> Vec<NextStep> {
+        if self.is_result_missing {
+            return vec![NextStep::RetryFresh, NextStep::Cancel];
+        }
         match self.row.plan.stage() {
             PlanStage::Strategize(work) => self.steps_for_work(work, Phase::Strategize),
             PlanStage::Execute(WorkState::Complete) => self.steps_for_result(),
@@ -436,6 +442,7 @@ impl<'a> StepOffer<'a> {
             | NextStep::FinishLanding
             | NextStep::ApplyRest { .. }
             | NextStep::Retry
+            | NextStep::RetryFresh
             | NextStep::RaiseLimits { .. }
             | NextStep::RaiseBudget { .. }
             | NextStep::ResumeProject { .. }
@@ -496,6 +503,18 @@ fn is_holder_verb(verb: Verb) -> bool {
             | Verb::Fail
             | Verb::Ask
     )
+}
+
+/// Was the result deleted that a person is to land? Only the work itself can make it again.
+pub(crate) fn is_result_missing(lifecycle: &Lifecycle, plan: &Plan) -> bool {
+    let awaits_landing = match plan.stage() {
+        PlanStage::Execute(WorkState::Complete)
+        | PlanStage::Apply(ApplyState::Errored(_) | ApplyState::Constrained(_)) => {
+            !plan.is_prepared()
+        }
+        PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => false,
+    };
+    awaits_landing && lifecycle.landing().is_result_missing(plan)
 }
 
 /// Is there a transcript of any of its runs on this host? An agent that failed to start leaves none.

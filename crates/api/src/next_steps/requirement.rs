@@ -43,8 +43,10 @@ pub(super) fn is_applicable(step: &NextStep, plan: &Plan) -> bool {
     };
     let is_open = !plan.stage().is_final() && !plan.is_prepared();
     let is_held = plan.stage().holder().is_some();
-    // The first four depend on more than the plan's stage, so `available_verbs` leaves them out.
+    let retries_fresh = *step == NextStep::RetryFresh && is_open && !is_held;
+    // The first five depend on more than the plan's stage, so `available_verbs` leaves them out.
     (verb == Verb::ResumeProject)
+        || retries_fresh
         || (verb == Verb::Reclaim && is_held)
         || (verb == Verb::Waive && is_open)
         || (verb == Verb::RuleOn && is_open && !is_held)
@@ -89,8 +91,8 @@ fn find_requirement(step: &NextStep, plan: Option<&Plan>) -> StepRequirement {
         }
         .into(),
         NextStep::Apply { .. } | NextStep::ApplyToBranch => land(plan),
-        NextStep::Retry | NextStep::RaiseLimits { .. } => RetryPhase {
-            fresh: false,
+        NextStep::Retry | NextStep::RetryFresh | NextStep::RaiseLimits { .. } => RetryPhase {
+            fresh: *step == NextStep::RetryFresh,
             limits: None,
         }
         .into(),

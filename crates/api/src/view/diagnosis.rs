@@ -93,6 +93,8 @@ pub enum DiagnosisReason {
         /// Commits on the target that are in the way.
         commits: Vec<String>,
     },
+    /// The private repository with its result was deleted. The work must be done again.
+    ResultMissing,
     /// Its profile lets nobody but a person continue.
     ProfileNeedsPerson {
         profile: Profile,

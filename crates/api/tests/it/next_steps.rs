@@ -274,6 +274,10 @@ fn take_step(step: &NextStep, plan_id: PlanId, viewer: &TestClient) -> Result<()
         }
         NextStep::ApplyRest { plan_id } => land(&viewer.load_plan(*plan_id), viewer),
         NextStep::Retry => submit(retry(None)),
+        NextStep::RetryFresh => {
+            let (fresh, limits) = (true, None);
+            submit(RetryPhase { fresh, limits }.into())
+        }
         NextStep::RaiseLimits { limits } => {
             let [raised] = limits.as_slice() else {
                 panic!("{limits:?}")

@@ -140,6 +140,10 @@ pub fn describe_reason(
             }
             text
         }
+        DiagnosisReason::ResultMissing => {
+            "The result is gone: its private repository was deleted. Only new work can replace it"
+                .to_owned()
+        }
         DiagnosisReason::ProfileNeedsPerson { profile } => {
             let step = match (phase, state) {
                 ("execute", "complete") => "review the result",

@@ -156,6 +156,7 @@ fn tool_for_step(step: &NextStep) -> Option<ToolStep> {
         | NextStep::FinishLanding
         | NextStep::ApplyRest { .. }
         | NextStep::Retry
+        | NextStep::RetryFresh
         | NextStep::RaiseLimits { .. }
         | NextStep::RaiseBudget { .. }
         | NextStep::ResumeProject { .. }

@@ -48,6 +48,7 @@ mod many_workers;
 mod mcp;
 mod mcp_clients;
 mod mcp_install;
+mod missing_result;
 mod notifications;
 mod old_stores;
 mod output;

@@ -60,6 +60,7 @@ impl OfferedForms {
                 | NextStep::RejectToolCall { .. }
                 | NextStep::RejectRule { .. }
                 | NextStep::ApplyRest { .. }
+                | NextStep::RetryFresh
                 | NextStep::RaiseLimits { .. }
                 | NextStep::RaiseBudget { .. }
                 | NextStep::ResumeProject { .. } => {}

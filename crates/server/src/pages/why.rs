@@ -136,6 +136,10 @@ fn describe_reason(reason: &DiagnosisReason) -> Option<String> {
         DiagnosisReason::WaitingForProgram { agent } => format!(
             "Agent {agent} has no definition, so workers cannot run it. Another program must claim its phase."
         ),
+        DiagnosisReason::ResultMissing => {
+            "The result is gone: its private repository was deleted. Run in a terminal: planwright retry ID --fresh"
+                .to_owned()
+        }
         DiagnosisReason::ProfileNeedsPerson { profile } => {
             format!("Profile {profile} requires a person to continue.")
         }

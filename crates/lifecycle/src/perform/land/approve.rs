@@ -3,6 +3,7 @@
 use plan::command::ConstrainApply;
 use plan::invariant::{Gate, RuleRef};
 use plan::landing_options::LandingDestination;
+use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, ConstraintKind, ResultTree};
 use plan::{LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{SandboxError, SandboxKey};
@@ -115,6 +116,29 @@ impl Landing<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Was the result of a plan's work deleted, or the vault that had it? Skips resources on other hosts, and does
+    /// not start git.
+    pub fn is_result_missing(&self, plan: &Plan) -> bool {
+        let Ok(local_host) = self.lifecycle.local_host() else {
+            return false;
+        };
+        // The results of an undo or a rest come from elsewhere.
+        if plan.origin() != PlanOrigin::Use {
+            return false;
+        }
+        let mut trees = plan.result().into_iter().flat_map(|result| &result.trees);
+        trees.any(|tree| {
+            let location = self.lifecycle.locate_resource_named(plan, &tree.resource);
+            location.is_ok_and(|location| {
+                let plan_id = plan.id();
+                let resource = &location;
+                !local_host
+                    .sandboxes
+                    .has_checkpoint(&SandboxKey { plan_id, resource })
+            })
+        })
     }
 
     /// Checks that all trees of a result exist. What a person cannot see, they cannot approve.
