@@ -26,6 +26,9 @@ struct ConflictedPath {
     /// The marker characters to look for, without those that one of the sides already used at line
     /// starts.
     marks: String,
+    /// A person submitted a result with these markers.
+    #[serde(default)]
+    allowed: bool,
 }
 
 impl ConflictedPath {
@@ -39,6 +42,7 @@ impl ConflictedPath {
             target: names[0].to_owned(),
             work: names[1].to_owned(),
             marks: "<=>|".chars().filter(unused).collect(),
+            allowed: false,
         }
     }
 
@@ -77,6 +81,11 @@ impl Vault {
         files::read_json_or_default(&self.conflicts_path())
     }
 
+    fn write_conflicts(&self, conflicts: &[ConflictedPath]) -> Result<(), SandboxError> {
+        let text = serde_json::to_vec(conflicts).expect("BUG: conflicts always encode");
+        files::write_atomically(&self.conflicts_path(), &text)
+    }
+
     /// Removes the record, when the work starts from a commit again.
     pub(crate) fn forget_conflicts(&self) -> Result<(), SandboxError> {
         let path = self.conflicts_path();
@@ -106,7 +115,8 @@ impl ChangeCapture<'_> {
         let mut conflicts = vault.read_conflicts()?;
         conflicts.retain(|one| is_unresolved(sandbox, one));
         for path in paths {
-            if conflicts.iter().any(|one| one.path == *path) {
+            if let Some(known) = conflicts.iter_mut().find(|one| one.path == *path) {
+                known.allowed = false;
                 continue;
             }
             let sides = [
@@ -115,8 +125,7 @@ impl ChangeCapture<'_> {
             ];
             conflicts.push(ConflictedPath::from_sides(path, names, &sides));
         }
-        let text = serde_json::to_vec(&conflicts).expect("BUG: conflicts always encode");
-        files::write_atomically(&vault.conflicts_path(), &text)
+        vault.write_conflicts(&conflicts)
     }
 
     /// Paths in the sandbox that still have conflict markers.
@@ -127,15 +136,60 @@ impl ChangeCapture<'_> {
         let Some(sandbox) = self.sandboxes.current_sandbox(key)? else {
             return Ok(Vec::new());
         };
-        let mut conflicts = self.sandboxes.vault_for(key).read_conflicts()?;
-        conflicts.extend(sandbox.conflicts.iter().map(|path| ConflictedPath {
-            path: path.clone(),
-            target: key.target_label().to_owned(),
-            work: key.work_label(),
-            marks: "<>".to_owned(),
-        }));
+        let conflicts = self.list_conflicts(key)?;
         let unresolved = conflicts.iter().filter(|one| is_unresolved(&sandbox, one));
         Ok(unresolved.map(|one| one.path.clone()).collect())
+    }
+
+    /// Records that a person submits the markers which are in the sandbox now.
+    pub fn allow_conflict_markers(&self, key: &SandboxKey<'_>) -> Result<(), SandboxError> {
+        let mut conflicts = self.list_conflicts(key)?;
+        if conflicts.is_empty() {
+            return Ok(());
+        }
+        for one in &mut conflicts {
+            one.allowed = true;
+        }
+        self.sandboxes.vault_for(key).write_conflicts(&conflicts)
+    }
+
+    /// Checks that no path of a result that was in conflict still has its markers, unless a person
+    /// submitted them. Results of earlier versions were not checked when they were submitted.
+    pub(crate) fn check_conflicts_resolved(
+        &self,
+        key: &SandboxKey<'_>,
+        tree: &ObjectId,
+    ) -> Result<(), SandboxError> {
+        let vault = self.sandboxes.vault_for(key);
+        let mut marked = Vec::new();
+        for one in self.list_conflicts(key)? {
+            let text = match one.allowed {
+                true => None,
+                false => read_blob_at(&vault, tree, &one.path)?,
+            };
+            if text.is_some_and(|text| one.is_marked_in(&text)) {
+                marked.push(one.path);
+            }
+        }
+        SandboxError::refuse_conflict_markers(marked)
+    }
+
+    /// All paths that were in conflict.
+    fn list_conflicts(&self, key: &SandboxKey<'_>) -> Result<Vec<ConflictedPath>, SandboxError> {
+        let mut conflicts = self.sandboxes.vault_for(key).read_conflicts()?;
+        let sandbox = self.sandboxes.current_sandbox(key)?;
+        for path in sandbox.iter().flat_map(|sandbox| &sandbox.conflicts) {
+            if conflicts.iter().all(|one| one.path != *path) {
+                conflicts.push(ConflictedPath {
+                    path: path.clone(),
+                    target: key.target_label().to_owned(),
+                    work: key.work_label(),
+                    marks: "<>".to_owned(),
+                    allowed: false,
+                });
+            }
+        }
+        Ok(conflicts)
     }
 
     /// Changed paths that contain a conflict marker with the plan's own label: files that were

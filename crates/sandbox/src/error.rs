@@ -216,6 +216,17 @@ impl SandboxError {
         )
     }
 
+    /// Refuses a result in which these paths still have conflict markers.
+    pub fn refuse_conflict_markers(paths: Vec<TreePath>) -> Result<(), Self> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        Err(Self::UncapturablePaths {
+            paths,
+            why: "conflict markers remain; resolve the conflict, or keep them with `revise --by-hand --allow-markers`",
+        })
+    }
+
     pub fn is_permission_denied(&self) -> bool {
         match self {
             Self::FileFailed { source, .. } => {

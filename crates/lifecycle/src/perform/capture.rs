@@ -3,7 +3,7 @@
 //! Idempotent: the same files always give the same checkpoint commit, and the entries are stored in the
 //! same transaction as the result.
 
-use plan::changeset::{Node, TreePath};
+use plan::changeset::Node;
 use plan::command::CapturedNodeChanges;
 use plan::stage::{IgnoredPaths, PathSummary, ResultContent, ResultTree};
 use plan::{Epoch, Phase, Plan, PlanId};
@@ -60,8 +60,10 @@ impl PlanSandboxes<'_> {
                 resource: location,
             };
             let base = parse_object_id(plan.base_commit(&location.name).unwrap_or_default())?;
-            if !exceptions.conflict_markers {
-                refuse_conflict_markers(
+            if exceptions.conflict_markers {
+                sandboxes.capture().allow_conflict_markers(&sandbox_key)?;
+            } else {
+                SandboxError::refuse_conflict_markers(
                     sandboxes
                         .capture()
                         .list_unresolved_conflicts(&sandbox_key)?,
@@ -71,7 +73,7 @@ impl PlanSandboxes<'_> {
                 .capture()
                 .capture_sandbox(&sandbox_key, epoch, &base)?;
             if !exceptions.conflict_markers {
-                refuse_conflict_markers(
+                SandboxError::refuse_conflict_markers(
                     sandboxes
                         .capture()
                         .find_moved_markers(&sandbox_key, &capture.changes)?,
@@ -110,17 +112,6 @@ impl PlanSandboxes<'_> {
         };
         Ok((result, captured))
     }
-}
-
-/// Refuses a result whose conflicts are not resolved.
-fn refuse_conflict_markers(paths: Vec<TreePath>) -> Result<(), LifecycleError> {
-    if paths.is_empty() {
-        return Ok(());
-    }
-    Err(LifecycleError::Sandbox(SandboxError::UncapturablePaths {
-        paths,
-        why: "conflict markers remain; resolve the conflict, or keep them with `revise --by-hand --allow-markers`",
-    }))
 }
 
 pub(super) fn summarize_ignored(ignored: &IgnoredFiles) -> IgnoredPaths {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::daily::{ScriptedAgentEnv, describe_state};
+use crate::daily::{ScriptedAgentEnv, describe_state, wait_for};
 
 /// Changes the last line at first; sent back, it solves the conflict with the program it is given.
 fn with_conflict(text: &str, theirs: &str, solve: &str) -> (ScriptedAgentEnv, String) {
@@ -99,4 +99,57 @@ fn a_person_may_allow_the_marks() {
     env.run_expecting(0, &[&complete[..], &["--allow-markers"]].concat());
     env.run_expecting(0, &["apply", &plan, "--yes"]);
     assert!(env.repo.read_file("src/a.txt").contains("=======\n"));
+}
+
+/// Earlier versions did not look for markers when a result was submitted.
+#[test]
+fn a_result_that_was_submitted_with_marks_does_not_land() {
+    let solve = "while [ ! -e \"$STARTS.go\" ]; do sleep 0.05; done; sed -i '/^[<>]/d' src/a.txt";
+    let (env, plan) = with_conflict(BASE_TEXT, THEIR_TEXT, solve);
+    let record = find_record(&env.repo.program.home().join("vaults").join(&plan));
+    let aside = record.with_extension("aside");
+    let revising = env.repo.program.run(["revise", &plan, "solve it"]);
+    let revising = revising.with_directory(env.repo.shop_path()).start();
+    // It is written when the sandbox is merged, before the agent starts.
+    wait_for("the conflict is recorded", || record.exists());
+    std::fs::rename(&record, &aside).unwrap();
+    std::fs::write(env.tool_path("starts.go"), "").unwrap();
+    let said = revising.finish();
+    assert_eq!(said.exit_code(), Some(6), "{said:?}");
+    std::fs::rename(&aside, &record).unwrap();
+    for words in [
+        &["apply", &plan, "--yes"][..],
+        &["apply", &plan, "--yes", "--as", "branch", "marked"],
+        &["apply", &plan, "--yes", "--as", "uncommitted"],
+    ] {
+        let said = env.run_here(words);
+        assert_eq!(said.exit_code(), Some(4), "{said:?}");
+        let says = said.messages();
+        assert!(says.contains("src/a.txt"), "{says}");
+        assert!(says.contains("conflict markers"), "{says}");
+    }
+    assert_eq!(env.repo.read_file("src/a.txt"), THEIR_TEXT);
+    // A person may keep them.
+    let run = env
+        .repo
+        .program
+        .run(["revise", &plan, "as it is", "--by-hand", "--allow-markers"]);
+    let run = run
+        .with_variable("SHELL", "/bin/sh")
+        .with_input("echo >> src/b.txt\n");
+    let said = run.finish();
+    assert_eq!(said.exit_code(), Some(0), "{said:?}");
+    env.run_expecting(0, &["apply", &plan, "--yes"]);
+    assert!(env.repo.read_file("src/a.txt").contains("=======\n"));
+}
+
+/// Where the vault of a plan records conflicts.
+fn find_record(vaults: &std::path::Path) -> std::path::PathBuf {
+    let mut vaults = std::fs::read_dir(vaults).unwrap();
+    vaults
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("conflicts.json")
 }

@@ -150,6 +150,9 @@ impl Landings<'_> {
         let vault = self.sandboxes.create_vault(key, &repository)?;
         let (base, tree) = (&result.base, &result.tree);
         check_objects_present(&vault.git(), repository.path(), &vault, base, tree)?;
+        self.sandboxes
+            .capture()
+            .check_conflicts_resolved(key, tree)?;
         self.recover_other_plans_if_any(&repository)?;
         let git = repository.git();
         let (fence, target) = run_both(
@@ -304,15 +307,16 @@ impl Landings<'_> {
         Ok((!edits.is_empty()).then_some(LandingObstacle::LocalEdits(edits)))
     }
 
-    /// Checks that a result can be shown and landed. Called before a person approves it.
+    /// Checks that a result exists and has no conflict markers. Called before a person approves it.
     pub fn check_result(
         &self,
         key: &SandboxKey<'_>,
         result: &SandboxResult,
     ) -> Result<(), SandboxError> {
+        self.sandboxes.diff_trees(key, &result.base, &result.tree)?;
         self.sandboxes
-            .diff_trees(key, &result.base, &result.tree)
-            .map(drop)
+            .capture()
+            .check_conflicts_resolved(key, &result.tree)
     }
 
     /// Checks that a result can land by this method. Called before a person approves it.
