@@ -62,6 +62,8 @@ pub enum HomeState {
     Missing,
     NotADirectory,
     Unreadable(std::io::Error),
+    /// Its owner or its file system does not let this user write there.
+    NotWritable(std::io::Error),
 }
 
 impl DoctorFinding {
@@ -108,6 +110,10 @@ pub fn check_home(home: &Path) -> DoctorFinding {
         Ok(_) => HomeState::NotADirectory,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => HomeState::Missing,
         Err(error) => HomeState::Unreadable(error),
+    };
+    let state = match (state, sandbox::check_writable(home)) {
+        (HomeState::Usable | HomeState::Missing, Err(error)) => HomeState::NotWritable(error),
+        (state, _) => state,
     };
     let path = home.to_owned();
     DoctorFinding::Home { path, state }

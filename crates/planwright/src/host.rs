@@ -36,12 +36,7 @@ pub fn register_host(home: &Path) -> Result<HostId, CommandError> {
         return Ok(host);
     }
     let file = home.join("host");
-    let failed = |error: std::io::Error| {
-        CommandError::new(
-            CommandExit::Error,
-            format!("{} cannot be written: {error}", home::display_path(&file)),
-        )
-    };
+    let failed = |error: std::io::Error| CommandError::for_file(&file, "written", &error);
     let mut random = [0_u8; 4];
     getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error)))?;
     let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -65,10 +60,7 @@ fn read_host_id(home: &Path) -> Result<Option<HostId>, CommandError> {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(CommandError::new(
-                CommandExit::Error,
-                format!("{} cannot be read: {error}", home::display_path(&file)),
-            ));
+            return Err(CommandError::for_file(&file, "read", &error));
         }
     };
     text.trim().parse().map(Some).map_err(|_| {

@@ -410,12 +410,7 @@ impl Settings {
             // A JSON string is also a quoted YAML string, so any value reads back unchanged.
             .map(|(name, value)| format!("{name}: {}\n", serde_json::json!(value)))
             .collect();
-        let failed = |error: std::io::Error| {
-            CommandError::new(
-                CommandExit::Error,
-                format!("{} cannot be written: {error}", home::display_path(&path)),
-            )
-        };
+        let failed = |error: std::io::Error| CommandError::for_file(&path, "written", &error);
         home::make_private_directory(&self.home).map_err(failed)?;
         // Write beside the file and rename, so that a crash cannot leave half a file.
         let new = path.with_extension("yaml.new");
@@ -638,12 +633,16 @@ fn read_settings_file(path: &Path) -> Result<Vec<(String, String)>, CommandError
     let source = match file_reader::read_text(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            let home = path.parent().unwrap_or(path).display();
             return Err(CommandError::new(
                 CommandExit::Error,
-                format!("{} cannot be read: {error}", home::display_path(path)),
-            ));
+                format!("Planwright's home {home} is not a directory"),
+            )
+            .with_kind("bad_home")
+            .with_hint("Set PLANWRIGHT_HOME to a directory you own."));
         }
+        Err(error) => return Err(CommandError::for_file(path, "read", &error)),
     };
     let known: Vec<&str> = SETTING_KEYS.iter().map(|key| key.as_str()).collect();
     let entries = yaml::parse_settings(&source, &home::display_path(path), &known)

@@ -631,3 +631,10 @@ pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
     let system = rustix::fs::statvfs(target.unwrap_or(path))?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
+
+/// Checks that this user can write below a path. The path need not exist yet.
+pub fn check_writable(path: &Path) -> std::io::Result<()> {
+    let target = path.ancestors().find(|above| above.exists());
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    Ok(rustix::fs::access(target.unwrap_or(path), access)?)
+}

@@ -57,7 +57,7 @@ pub use cleanup::{PlanSandboxDir, RescueRef, SandboxRescue};
 pub use compare::{DiffFormat, PathLineCount, TreeDiff, TreeEntry};
 pub use copy_ignored::{IgnoredCopyLimits, IgnoredCopySummary};
 pub use error::{LocationProblem, SandboxError};
-pub use files::free_bytes;
+pub use files::{check_writable, free_bytes};
 pub use git::{GIT_TIMEOUT, GitEnv, git_version, minimum_git_version};
 pub use hunks::{
     ContentKind, FileChange, FileVersions, Hunk, HunkPart, LineRegion, MAX_TEXT_BYTES, PickedResult,

@@ -70,12 +70,7 @@ impl AgentCommand {
 fn add_actor(app: &App, file: &std::path::Path) -> Result<CommandAnswer, CommandError> {
     let definition = actor_set::read_definition(file)?;
     let path = actor_set::definition_path(&app.settings.home, &definition.name);
-    let failed = |error: std::io::Error| {
-        CommandError::new(
-            CommandExit::Error,
-            format!("{} cannot be written: {error}", home::display_path(&path)),
-        )
-    };
+    let failed = |error: std::io::Error| CommandError::for_file(&path, "written", &error);
     let replaced = path.exists();
     home::make_private_directory(&actor_set::definitions_dir(&app.settings.home))
         .map_err(failed)?;

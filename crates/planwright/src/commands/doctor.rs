@@ -106,8 +106,12 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
                 HomeState::Missing => format!("{path} does not exist yet"),
                 HomeState::NotADirectory => format!("{path} is not a directory"),
                 HomeState::Unreadable(error) => format!("{path}: {error}"),
+                HomeState::NotWritable(error) => format!("{path} cannot be written: {error}"),
             };
-            let hint = hint_if(!ok, "Set PLANWRIGHT_HOME to a directory you own.");
+            let hint = hint_if(
+                !ok,
+                "Make it a directory that you can write, or choose another: PLANWRIGHT_HOME=DIRECTORY",
+            );
             ("home", says, hint)
         }
         DoctorFinding::FreeSpace { path, free_bytes } => {

@@ -16,7 +16,7 @@ use plan::{Caller, Plan, PlanId, PlanResource, QualifiedName, Verb};
 pub use self::http::ServerHost;
 pub use self::operation::{INSTALL_AGENT_HINT, invalid_rule_in_file, unknown_actor_error};
 use self::refusal::{from_blocked, from_refusal};
-use self::sandbox::from_sandbox_error;
+use self::sandbox::{find_file_remedy, from_sandbox_error};
 use crate::exit::CommandExit;
 use crate::invocation::quote_word;
 use crate::spelling::nearest_word;
@@ -99,6 +99,16 @@ impl CommandError {
     /// A wrong argument or value; exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(CommandExit::Usage, message)
+    }
+
+    /// A file that cannot be read or written. `doing` is a participle.
+    pub fn for_file(path: &Path, doing: &str, error: &std::io::Error) -> Self {
+        let message = format!("{} cannot be {doing}: {error}", path.display());
+        let base = Self::new(CommandExit::Error, message);
+        match find_file_remedy(error.kind()) {
+            Some((kind, hint)) => base.with_kind(kind).with_hint(hint),
+            None => base,
+        }
     }
 
     #[must_use]

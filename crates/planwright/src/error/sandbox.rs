@@ -1,5 +1,6 @@
 //! Exit codes, kinds and hints for errors of git, files, sandboxes and processes.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use sandbox::{LocationProblem, SandboxError};
@@ -7,12 +8,35 @@ use sandbox::{LocationProblem, SandboxError};
 use super::{CommandError, RecoveryHint};
 use crate::exit::CommandExit;
 
+/// The kind and the hint for a file that cannot be read or written, if more can be said than its message does.
+pub fn find_file_remedy(error: ErrorKind) -> Option<(&'static str, &'static str)> {
+    match error {
+        ErrorKind::PermissionDenied => Some((
+            "not_permitted",
+            "Give yourself read and write permission there and repeat the command. Nothing is lost.",
+        )),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(("no_space", FREE_SPACE_HINT)),
+        ErrorKind::ReadOnlyFilesystem => Some((
+            "read_only_files",
+            "Make its file system writable and repeat the command. Nothing is lost. \
+             Planwright's own files can be elsewhere: PLANWRIGHT_HOME=DIRECTORY",
+        )),
+        _ => None,
+    }
+}
+
+const FREE_SPACE_HINT: &str = "Free some space there and repeat the command. Nothing is lost.";
+
 pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
     let new = |exit, kind: &str| CommandError::new(exit, error.to_string()).with_kind(kind);
-    if error.is_permission_denied() {
-        return new(CommandExit::Error, "not_permitted").with_hint(
-            "Give yourself read and write permission there and repeat the command. Nothing is lost.",
-        );
+    let file_error = match error {
+        SandboxError::FileFailed { source, .. } => Some(source.kind()),
+        _ if error.is_permission_denied() => Some(ErrorKind::PermissionDenied),
+        _ if error.is_out_of_space() => Some(ErrorKind::StorageFull),
+        _ => None,
+    };
+    if let Some((kind, hint)) = file_error.and_then(find_file_remedy) {
+        return new(CommandExit::Error, kind).with_hint(hint);
     }
     match error {
         SandboxError::GitNotFound { .. } => {
@@ -53,8 +77,7 @@ pub fn from_sandbox_error(error: &SandboxError) -> CommandError {
             }),
             ..new(CommandExit::NotFound, "no_branch")
         },
-        SandboxError::DiskFull { .. } => new(CommandExit::Error, "no_space")
-            .with_hint("Free some space there and repeat the command. Nothing is lost."),
+        SandboxError::DiskFull { .. } => new(CommandExit::Error, "no_space").with_hint(FREE_SPACE_HINT),
         SandboxError::ObjectMissing { .. } => new(CommandExit::NotFound, "object_gone"),
         SandboxError::ResultMissing { .. } => new(CommandExit::NotFound, "result_gone")
             .with_hint("Run the work again: planwright retry ID --fresh"),
@@ -124,6 +147,35 @@ fn location_hint(path: &Path, problem: &LocationProblem) -> String {
         LocationProblem::UnknownOccupant => "Remove it by hand when nothing uses it.".to_owned(),
         LocationProblem::TooManyFiles | LocationProblem::TooManyBareRepositories => {
             "View its changes instead: planwright diff ID".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_system_that_refuses_to_be_written_is_explained() {
+        for (source, kind, help) in [
+            (ErrorKind::StorageFull, "no_space", "Free some space"),
+            (ErrorKind::QuotaExceeded, "no_space", "Free some space"),
+            (
+                ErrorKind::ReadOnlyFilesystem,
+                "read_only_files",
+                "PLANWRIGHT_HOME",
+            ),
+            (ErrorKind::PermissionDenied, "not_permitted", "permission"),
+        ] {
+            let failed = SandboxError::FileFailed {
+                path: "/var/plans/present".into(),
+                doing: "created",
+                source: source.into(),
+            };
+            let error = from_sandbox_error(&failed);
+            assert!(error.message.starts_with("/var/plans/present cannot be"));
+            assert_eq!(error.data["kind"], kind);
+            assert!(error.hints.concat().contains(help), "{error:?}");
         }
     }
 }

@@ -69,6 +69,7 @@ mod shell;
 mod shop_repository;
 mod submodules;
 mod supervise;
+mod unusable_home;
 mod waiting;
 mod without_a_terminal;
 mod wording;

@@ -254,10 +254,5 @@ fn write_new_file(path: &Path, content: &str) -> Result<(), CommandError> {
         file.write_all(content.as_bytes())?;
         file.sync_all()
     });
-    written.map_err(|error| {
-        CommandError::new(
-            CommandExit::Error,
-            format!("{} cannot be written: {error}", path.display()),
-        )
-    })
+    written.map_err(|error| CommandError::for_file(path, "written", &error))
 }
