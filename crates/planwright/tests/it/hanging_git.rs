@@ -31,7 +31,7 @@ impl StuckWorker {
         let data = env.run_expecting(0, &words);
         let plan = data["plan_id"].as_str().unwrap().to_owned();
         let tools = env.tool_path("git").parent().unwrap().to_owned();
-        let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}", tools.display(), "/usr/local/bin:/usr/bin:/bin");
         let run = env.repo.program.run(["--format", "json", "work"]);
         let worker = run.with_variable("PATH", path).start();
         let read_git = || std::fs::read_to_string(env.tool_path("git.process"));
