@@ -13,12 +13,7 @@ use crate::view::{PlanChangeView, PlanView};
 
 pub use create::{CreatePlanError, CreatePlanRequest, CreatedPlan, check_actor, create_plan};
 pub use notices::{PlanNotice, find_notices, find_source_notices};
-pub use operations::{
-    AnswerRequest, CancelRequest, MIN_REQUEST_DIGITS, PermissionDecision, PermissionDecisionError,
-    RetryRequest, RevertRequest, ReviseError, ReviseRequest, RulingRequest, WaiveRequest,
-    answer_permission, answer_question, approve_result, cancel_plan, match_changed_paths,
-    record_ruling, request_landing, retry_plan, revert_plan, revise_plan, undo_plan, waive_rule,
-};
+pub use operations::*;
 
 /// Reads a plan with its changesets and usage.
 pub fn get_plan_view(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanView, LifecycleError> {

@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use serde_json::json;
 
 use crate::cli::{App, Cli};
-use crate::commands::CommandAnswer;
+use crate::commands::{COMMAND_GROUPS, CommandAnswer};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::settings::SETTING_KEYS;
@@ -51,7 +51,7 @@ pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
 /// The help of the program itself: every command in a group, on one screen of 80 columns and 30 rows.
 pub fn overview_help() -> StyledStr {
     let mut text = StyledStr::new();
-    for line in OVERVIEW_HELP.lines() {
+    for line in overview_text().lines() {
         let line = match line.split_once(':') {
             Some((heading, rest)) if is_heading(heading, rest) => {
                 format!("{}{rest}", ui::style_text(ui::BOLD, format!("{heading}:")))
@@ -63,12 +63,18 @@ pub fn overview_help() -> StyledStr {
     text
 }
 
+fn overview_text() -> String {
+    let groups =
+        COMMAND_GROUPS.map(|(group, names)| format!("{:<17}{names}\n", format!("{group}:")));
+    format!("{OVERVIEW_START}\n{}\n{OVERVIEW_END}", groups.concat())
+}
+
 fn is_heading(text: &str, rest: &str) -> bool {
     let names_a_list = rest.is_empty() || rest.starts_with("  ");
     !text.starts_with(' ') && (names_a_list || matches!(text, "Usage" | "More"))
 }
 
-const OVERVIEW_HELP: &str = "\
+const OVERVIEW_START: &str = "\
 Let any coding agent loose on your repository: it works in a private copy, your
 rules are checked in code, and what you approve lands once or not at all.
 
@@ -87,12 +93,9 @@ Every day:
   apply    Approve a result and land it
   undo     Undo a landed plan
   cancel   Give a plan up
+";
 
-More for plans:  approve, drop, open, path, shell, use, wait, waive, work
-Definitions:     action, agent, config, init, profile, project, rule
-For programs:    acp, completions, mcp, plan, plumbing, serve
-Upkeep:          demo, doctor, sandbox, store
-
+const OVERVIEW_END: &str = "\
 Options:
       --format <FORMAT>  human (default) or json
       --store <STORE>    sqlite:PATH or postgres://USER@HOST/DATABASE
@@ -193,7 +196,7 @@ mod tests {
     fn listed_commands() -> Vec<String> {
         let mut listed = Vec::new();
         let mut is_daily = false;
-        for line in OVERVIEW_HELP.lines() {
+        for line in overview_text().lines() {
             if line.ends_with(':') {
                 is_daily = line == "Every day:";
             } else if let (true, Some(row)) = (is_daily, line.strip_prefix("  ")) {
@@ -216,11 +219,12 @@ mod tests {
             .collect();
         assert_eq!(listed.len(), commands.len(), "{listed:?}");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), commands);
-        assert!(OVERVIEW_HELP.lines().count() <= 30);
-        for line in OVERVIEW_HELP.lines() {
+        let overview = overview_text();
+        assert!(overview.lines().count() <= 30);
+        for line in overview.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        let daily = OVERVIEW_HELP.lines();
+        let daily = overview.lines();
         let daily = daily.skip_while(|line| *line != "Every day:").skip(1);
         assert_eq!(daily.take_while(|line| !line.is_empty()).count(), 12);
     }

@@ -103,6 +103,23 @@ impl CommandAnswer {
     }
 }
 
+/// The commands besides the daily ones, in the groups of the overview.
+const COMMAND_GROUPS: [(&str, &str); 4] = [
+    (
+        "More for plans",
+        "approve, drop, open, path, shell, use, wait, waive, work",
+    ),
+    (
+        "Definitions",
+        "action, agent, config, init, profile, project, rule",
+    ),
+    (
+        "For programs",
+        "acp, completions, mcp, plan, plumbing, serve",
+    ),
+    ("Upkeep", "demo, doctor, sandbox, store"),
+];
+
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     Init(init::InitArgs),

@@ -88,16 +88,7 @@ fn session_routes() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(plans::list_next_steps))
         .routes(routes!(plans::show_changes))
         .routes(routes!(plans::list_plan_events))
-        .routes(routes!(plan_changes::answer_plan))
-        .routes(routes!(plan_changes::decide_permission))
-        .routes(routes!(plan_changes::retry_plan))
-        .routes(routes!(plan_changes::revise_plan))
-        .routes(routes!(plan_changes::pick_parts))
-        .routes(routes!(plan_changes::approve_plan))
-        .routes(routes!(plan_changes::apply_plan))
-        .routes(routes!(plan_changes::undo_plan))
-        .routes(routes!(plan_changes::cancel_plan))
-        .routes(routes!(plan_changes::waive_rule))
+        .merge(plan_changes::routes())
 }
 
 pub async fn no_such_route() -> Problem {

@@ -20,6 +20,8 @@ use plan::landing_options::LandingDestination;
 use plan::{Digest, HunkId, PlanId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::plans::version_header;
 use super::request::JsonBody;
@@ -27,6 +29,20 @@ use crate::engine_access::WriteConditions;
 use crate::failure::{EngineFailure, FailureClass, FailureDescription};
 use crate::problem::Problem;
 use crate::state::ServerState;
+
+pub fn routes() -> OpenApiRouter<Arc<ServerState>> {
+    OpenApiRouter::new()
+        .routes(routes!(answer_plan))
+        .routes(routes!(decide_permission))
+        .routes(routes!(retry_plan))
+        .routes(routes!(revise_plan))
+        .routes(routes!(pick_parts))
+        .routes(routes!(approve_plan))
+        .routes(routes!(apply_plan))
+        .routes(routes!(undo_plan))
+        .routes(routes!(cancel_plan))
+        .routes(routes!(waive_rule))
+}
 
 type ChangeAnswer = Result<(HeaderMap, Json<PlanChangeView>), Problem>;
 
