@@ -149,6 +149,8 @@ commands! {
     RecordBases = "record-bases" ["bases_recorded"] => advance::RecordBases;
     /// Submit the strategy.
     CompleteStrategize = "complete-strategize" ["strategize_completed"] => advance::CompleteStrategize;
+    /// Record a decision of a holder's agent while it works. Its event also accompanies events of other verbs.
+    RecordDecision = "record-decision" [] => advance::RecordDecision;
     /// Move a finished strategy into execute.
     ExecutePlan = "execute-plan" ["execute_entered"] => advance::ExecutePlan;
     // Claims of the other phases are `ClaimPhase`, too.

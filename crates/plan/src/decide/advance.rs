@@ -69,6 +69,29 @@ impl CommandDefinition for CompleteStrategize {
 
 impl PlainCommand for CompleteStrategize {}
 
+/// Record a decision of the holder's agent, while it works.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordDecision {
+    pub epoch: Epoch,
+    pub decision: ReportedDecision,
+}
+
+impl CommandDefinition for RecordDecision {
+    fn header(&self) -> CommandHeader {
+        CommandHeader::for_holder(Verb::RecordDecision, self.epoch)
+    }
+
+    fn arguments(&self) -> Value {
+        json!([self.epoch, self.decision])
+    }
+
+    fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
+        record_decision(input.draft()?, self.epoch, &self.decision)
+    }
+}
+
+impl PlainCommand for RecordDecision {}
+
 /// Move a finished strategy into execute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecutePlan {
@@ -244,6 +267,31 @@ fn complete_strategize(
         draft.emit_event(Event::DecisionsRecorded { decisions });
     }
     draft.emit_event(Event::StrategizeCompleted { epoch });
+    Ok(draft.finish())
+}
+
+/// Most decisions of a plan that agents can record while they work. What a strategy reports at its end does not count
+/// against it.
+const MAX_RECORDED_DECISIONS: u32 = 1000;
+
+fn record_decision(
+    mut draft: DecisionDraft<'_>,
+    epoch: Epoch,
+    reported: &ReportedDecision,
+) -> Result<Decision, Refusal> {
+    // A holder may record several decisions, so an earlier one of its epoch does not answer for this one.
+    draft.require_holder(epoch)?;
+    if draft.plan.phase() == Phase::Apply {
+        return draft.answer_not_applicable();
+    }
+    if draft.plan.decisions() >= MAX_RECORDED_DECISIONS {
+        return Err(Refusal::BadDecision {
+            number: 1,
+            why: "the plan has too many decisions",
+        });
+    }
+    let decisions = number_decisions(std::slice::from_ref(reported), draft.plan.decisions())?;
+    draft.emit_event(Event::DecisionsRecorded { decisions });
     Ok(draft.finish())
 }
 

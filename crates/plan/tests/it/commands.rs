@@ -7,9 +7,9 @@ use plan::command::{
     AnswerPermission, AnswerQuestion, ApplyPlan, ApproveResult, AskPermission, AskPerson,
     CancelPlan, ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply,
     ExecutePlan, ExpireQuestion, FailRun, KeepEvidence, OpenChangeset, PickResult, PrepareApply,
-    ReclaimLease, RecordBases, RecordChange, RecordRuling, ReleaseLease, RenewLease, ReserveBudget,
-    RetryPhase, RevertPlan, ReviseWork, SealChangeset, SettleUsage, UndoLanding, WaiveRule,
-    WithdrawApply,
+    ReclaimLease, RecordBases, RecordChange, RecordDecision, RecordRuling, ReleaseLease,
+    RenewLease, ReserveBudget, RetryPhase, RevertPlan, ReviseWork, SealChangeset, SettleUsage,
+    UndoLanding, WaiveRule, WithdrawApply,
 };
 use plan::command::{ChangesetSelector, LinkedPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
@@ -70,6 +70,10 @@ impl PlanWorld {
                         vec![reported_choice(), reported_choice(), reported_choice()],
                     ],
                 ),
+            }),
+            Verb::RecordDecision => Command::from(RecordDecision {
+                epoch,
+                decision: reported_choice(),
             }),
             Verb::ExecutePlan => Command::from(ExecutePlan { judgement }),
             Verb::OpenChangeset => Command::from(OpenChangeset {

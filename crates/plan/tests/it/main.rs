@@ -26,6 +26,7 @@ mod plan_creation;
 mod project;
 mod properties;
 mod random_walk;
+mod recorded_decisions;
 mod spot;
 mod table;
 mod world;

@@ -65,6 +65,7 @@ fn command_trials(world: &PlanWorld, verb: Verb, input: CommandInput) -> Vec<Com
         | Verb::StartStrategize
         | Verb::RecordBases
         | Verb::CompleteStrategize
+        | Verb::RecordDecision
         | Verb::ExecutePlan
         | Verb::StartExecute
         | Verb::OpenChangeset

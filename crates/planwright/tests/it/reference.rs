@@ -137,8 +137,8 @@ fn the_table_of_states_is_what_the_core_says() {
         ✓ for every plan; ○ for some: it depends on whether the plan lands on anything, and whether \
         its result is approved.\n\n\
         Not in the tables, because they depend on more than the state: `waive` works until a plan \
-        ends; the holder may `renew`, and in execute `open-changeset`, `record-change` and \
-        `seal-changeset`; `reclaim` takes a lease that has expired.\n"
+        ends; the holder may `renew` and, while an agent works, `record-decision`, and in execute \
+        `open-changeset`, `record-change` and `seal-changeset`; `reclaim` takes a lease that has expired.\n"
         .to_owned();
     let stages = all_stages();
     let mut seen: BTreeMap<&str, Vec<&(&str, &str, PlanStage)>> = BTreeMap::new();
