@@ -139,7 +139,8 @@ pub fn command_for_step(step: &NextStep, handle: &str) -> String {
     }
 }
 
-fn answer_permission_command(request: Digest, handle: &str, answer: &str) -> String {
+/// The command that allows or rejects a tool call.
+pub fn answer_permission_command(request: Digest, handle: &str, answer: &str) -> String {
     let request = short_request(request);
     format!("planwright answer {handle} --request {request} {answer}")
 }

@@ -4,6 +4,7 @@ mod connection;
 mod editor_server;
 mod editor_session;
 mod landing_offer;
+mod permission_offer;
 mod plan_summary;
 mod prompt_text;
 mod prompt_turn;

@@ -13,11 +13,12 @@ use store::PlanRow;
 use super::connection::EditorConnection;
 use super::editor_session::{EditorSession, SessionPlan};
 use super::landing_offer::{EditorLanding, LandingOffer};
+use super::permission_offer::PermissionOffer;
 use super::plan_summary::{ShownResult, describe_for_programs, describe_plan};
 use super::session_update::message_update;
 use super::turn_observer::TurnObserver;
 use crate::cli::App;
-use crate::commands::run::{DriveEnd, drive_plan};
+use crate::commands::run::{DriveEnd, drive_plan, may_ask_permission};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::plan_draft::PlanDraft;
@@ -56,12 +57,38 @@ impl PromptTurn<'_> {
             Some(row) => self.revise_plan(&row, prompt)?,
             None => self.create_plan(prompt, &observer)?,
         };
-        let end = drive_plan(self.app, plan_id, None, self.stop, &observer);
+        let end = self.drive(plan_id, &observer);
         if self.stop.is_requested() {
             return self.end_stopped(plan_id, end, &observer);
         }
         end?;
         self.end_idle(plan_id, &observer)
+    }
+
+    /// Works on the plan, and passes on tool calls that wait for the person.
+    fn drive(&self, plan_id: PlanId, observer: &TurnObserver) -> Result<DriveEnd, CommandError> {
+        let lifecycle = self.app.lifecycle()?;
+        if !may_ask_permission(&lifecycle.get_plan(plan_id)?.plan) {
+            return drive_plan(self.app, plan_id, None, self.stop, observer);
+        }
+        let work_ended = Stop::default();
+        let offer = PermissionOffer {
+            lifecycle,
+            invocation: self.app.invocation.clone(),
+            connection: self.connection,
+            observer,
+            session_id: &self.session.id,
+            plan_id,
+            landing: self.landing,
+            stop: self.stop,
+            work_ended: &work_ended,
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| offer.offer_until_ended());
+            let end = drive_plan(self.app, plan_id, None, self.stop, observer);
+            work_ended.request();
+            end
+        })
     }
 
     /// The plan that the prompt revises; `None` if it starts one.

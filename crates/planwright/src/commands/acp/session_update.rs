@@ -37,9 +37,9 @@ impl UpdateWriter {
             TranscriptContent::Checklist { items } => describe_checklist(items),
             TranscriptContent::Permission(permission) => match permission.status {
                 PermissionStatus::Asked => {
-                    // The editor speaks as an agent, so it cannot answer for the person.
+                    // How to answer is said when the question is stored.
                     message_update(&format!(
-                        "Asks to {}. It waits for you: decide it on the page, or see `planwright status`.\n\n",
+                        "Asks to {}, and waits for you.\n\n",
                         permission.describe_call()
                     ))
                 }
