@@ -13,6 +13,9 @@ pub struct HostEnv {
     /// Paths that a confined agent cannot access, whatever its definition says, except its
     /// sandboxes and run directory: Planwright's home, and the store if it is elsewhere.
     pub out_of_reach: Vec<PathBuf>,
+    /// The command of the relay that gives an agent the tools of its run; the file with the connection follows. Empty if
+    /// this host has none.
+    pub tool_relay: Vec<OsString>,
 }
 
 impl HostEnv {

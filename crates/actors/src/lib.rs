@@ -17,6 +17,7 @@ mod prompt;
 mod readiness;
 mod report;
 mod report_file;
+mod run_tools;
 mod secrets;
 pub mod stream;
 mod workplace;
@@ -46,8 +47,9 @@ pub use program::{find_installed_program, find_program};
 pub use prompt::{build_prompt, build_resume_prompt};
 pub use readiness::{AgentReadiness, MissingNeed, RunProtocol, check_readiness};
 pub use report::{Report, ReportOutcome};
+pub use run_tools::{MAX_RELAY_LINE_BYTES, RelayConnection, RelayConnectionError, RunToolAnswer};
 pub use sandbox::Stop;
-pub use workplace::{AskPersonFn, PersonDecision, RunProgress, Workplace};
+pub use workplace::{AskPersonFn, PersonDecision, RecordDecisionFn, RunProgress, Workplace};
 
 /// Creates the actor that a definition describes.
 pub fn make_actor(

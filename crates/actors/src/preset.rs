@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use plan::actor::{
     AcpCommand, ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+    McpConfigFormat,
 };
 use plan::guard::ToolGuards;
 use plan::permission::ToolPolicy;
@@ -85,6 +86,7 @@ struct PresetSpec {
     set_env: &'static [(&'static str, &'static str)],
     writable: &'static [&'static str],
     readable: &'static [&'static str],
+    mcp: Option<McpConfigFormat>,
 }
 
 impl PresetSpec {
@@ -109,6 +111,7 @@ impl PresetSpec {
                 readable: words(self.readable),
                 timeout: None,
                 isolation: ActorIsolation::WherePossible,
+                mcp: self.mcp,
                 guards: ToolGuards::default(),
             })),
         }
@@ -302,6 +305,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.aider/"],
         readable: &["~/.aider.conf.yml", "~/.aider.model.settings.yml"],
+        mcp: None,
     },
     PresetSpec {
         name: "amp",
@@ -334,6 +338,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
             "~/.cache/amp/",
         ],
         readable: &[],
+        mcp: None,
     },
     // As root it starts only if IS_SANDBOX is set. The user must set that, not a preset: before a
     // run, it is not known to be confined.
@@ -429,6 +434,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
             "~/.local/state/claude/",
         ],
         readable: &["~/.local/share/claude"],
+        mcp: Some(McpConfigFormat::Claude),
     },
     // Its own sandbox mounts file systems, which a confined program cannot do: every command it
     // runs would fail, even in read-only mode. So it has no separate command for strategize.
@@ -472,6 +478,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.codex/"],
         readable: &[],
+        mcp: Some(McpConfigFormat::Codex),
     },
     PresetSpec {
         name: "copilot",
@@ -527,6 +534,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.copilot/", "~/.cache/copilot/"],
         readable: &[],
+        mcp: None,
     },
     // It asks nothing in this mode, and keeps its data in a `.crush` directory that git ignores.
     PresetSpec {
@@ -560,6 +568,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.config/crush/", "~/.local/share/crush/"],
         readable: &[],
+        mcp: None,
     },
     // Its stream has Claude Code's format.
     PresetSpec {
@@ -602,6 +611,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.cursor/", "~/.config/cursor/"],
         readable: &["~/.local/share/cursor-agent"],
+        mcp: None,
     },
     // Without a person, it leaves plan mode by itself and does the work. So it has no separate
     // command for strategize.
@@ -650,6 +660,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
         writable: &["~/.gemini/"],
         readable: &[],
+        mcp: Some(McpConfigFormat::Gemini),
     },
     PresetSpec {
         name: "goose",
@@ -685,6 +696,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
             "~/.local/state/goose/",
         ],
         readable: &[],
+        mcp: None,
     },
     // With `--prompt` it never asks. Its read-only mode ends with a question.
     PresetSpec {
@@ -718,6 +730,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[("KIMI_CODE_NO_AUTO_UPDATE", "1")],
         writable: &["~/.kimi-code/"],
         readable: &[],
+        mcp: None,
     },
     // In this mode it rejects what it would otherwise ask about, which is little. A session always
     // works in the directory where it started, so sessions are not resumed.
@@ -786,6 +799,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
             "~/.cache/opencode/",
         ],
         readable: &["~/.opencode"],
+        mcp: None,
     },
     // Its stream has Claude Code's format. Without an argument that is a prompt, it runs each shell
     // command in a pseudo-terminal, which a confined program cannot open.
@@ -846,6 +860,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.qwen/"],
         readable: &[],
+        mcp: None,
     },
     PresetSpec {
         name: "vibe",
@@ -876,5 +891,6 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[],
         writable: &["~/.vibe/"],
         readable: &[],
+        mcp: None,
     },
 ];

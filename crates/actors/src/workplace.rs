@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plan::decision::ReportedDecision;
 use plan::permission_question::ProposedToolCall;
 use plan::transcript::{TranscriptContent, Usage};
 use plan::{Caller, Profile};
@@ -25,11 +26,16 @@ pub struct Workplace<'a> {
     /// Asks a person about a tool call and waits for the answer, or until the stop is requested. Without it,
     /// nobody can be asked.
     pub ask_person: Option<&'a AskPersonFn<'a>>,
+    /// Records a decision of the agent in its plan, and fails with the reason. Without it, decisions are recorded only
+    /// at the end of the run.
+    pub record_decision: Option<&'a RecordDecisionFn<'a>>,
     /// Receives the transcript while the agent works, from any thread, in order.
     pub on_progress: &'a (dyn Fn(RunProgress) + Send + Sync),
 }
 
 pub type AskPersonFn<'a> = dyn Fn(ProposedToolCall, &Stop) -> PersonDecision + Send + Sync + 'a;
+
+pub type RecordDecisionFn<'a> = dyn Fn(ReportedDecision) -> Result<(), String> + Send + Sync + 'a;
 
 /// What became of a question to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]

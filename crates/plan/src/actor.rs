@@ -79,6 +79,9 @@ pub struct CommandLine {
     pub timeout: Option<Span>,
     #[serde(default)]
     pub isolation: ActorIsolation,
+    /// How the program is told about the server with the tools of its run. If unset, it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpConfigFormat>,
     /// Limits on the tool calls that the program reports.
     #[serde(default, skip_serializing_if = "ToolGuards::is_empty")]
     pub guards: ToolGuards,
@@ -186,6 +189,18 @@ pub enum ActorOutputFormat {
     KimiJson,
     /// JSON lines of Mistral Vibe.
     VibeJson,
+}
+
+/// How a program takes servers of the Model Context Protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum McpConfigFormat {
+    /// The argument `--mcp-config` of Claude Code.
+    Claude,
+    /// Arguments `-c` of Codex.
+    Codex,
+    /// A file of default settings of Gemini CLI.
+    Gemini,
 }
 
 impl ActorOutputFormat {

@@ -18,6 +18,9 @@ use crate::{file_reader, home, settings, yaml};
 /// The hidden first argument that makes this program run as a supervisor.
 pub const SUPERVISE_ARGUMENT: &str = "supervise";
 
+/// The hidden first argument that makes this program run as the relay to the tools of a run.
+pub const TOOL_RELAY_ARGUMENT: &str = "relay-tools";
+
 /// Makes a supervisor that runs this same executable in supervise mode.
 pub fn make_supervisor() -> Result<Supervisor, CommandError> {
     let program = std::env::current_exe().map_err(|error| {
@@ -81,10 +84,13 @@ pub fn read_host_env(app: &App) -> HostEnv {
     if let Ok(settings::StoreAddress::Sqlite(path)) = app.settings.store_address() {
         out_of_reach.push(path);
     }
+    let relay =
+        std::env::current_exe().map(|program| vec![program.into(), TOOL_RELAY_ARGUMENT.into()]);
     HostEnv {
         environment: settings::read_environment(),
         home: settings::read_git_env().home.map(PathBuf::from),
         out_of_reach,
+        tool_relay: relay.unwrap_or_default(),
     }
 }
 

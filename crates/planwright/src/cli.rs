@@ -315,6 +315,9 @@ pub fn main() -> ExitCode {
     if let Some(code) = commands::supervise::run(&arguments) {
         return code;
     }
+    if let Some(code) = commands::relay_tools::run(&arguments) {
+        return code;
+    }
     if let Some(code) = completion::answer_request(&arguments) {
         return code;
     }

@@ -25,6 +25,7 @@ use crate::command::line_reader::LineReader;
 use crate::command::run_report::TerminationReason;
 use crate::command::transcript::TranscriptWriter;
 use crate::excerpt::TextExcerpt;
+use crate::run_tools::AskedQuestion;
 use crate::secrets::SecretValues;
 use crate::stream::EntryCleaner;
 use crate::{AskPersonFn, Assignment, PersonDecision, Report, Stop, Workplace};
@@ -43,6 +44,8 @@ pub(super) struct AgentConversation<'a> {
     pub(super) secrets: &'a SecretValues,
     pub(super) assignment: &'a Assignment,
     pub(super) workplace: &'a Workplace<'a>,
+    /// What the agent asked the person by the tools of its run.
+    pub(super) question: Option<&'a AskedQuestion>,
 }
 
 pub(super) struct FinishedConversation {
@@ -419,6 +422,13 @@ impl<'a> ConversationLoop<'a> {
         }
         if workplace.stop.is_requested() {
             return Some(TerminationReason::StopRequested);
+        }
+        if self
+            .conversation
+            .question
+            .is_some_and(|question| question.is_older_than(timeouts.question))
+        {
+            return Some(TerminationReason::QuestionAsked);
         }
         if let Some((call, waited)) = self.questions.describe_open() {
             // While a person thinks, the agent's clocks stand still.

@@ -32,6 +32,8 @@ pub(super) struct DialogueTask {
     pub(super) prompt: String,
     /// For a session that is continued.
     pub(super) resume_prompt: String,
+    /// Servers of the Model Context Protocol that the agent starts.
+    pub(super) mcp_servers: Vec<Value>,
     /// The session to continue.
     pub(super) earlier: Option<EarlierSession>,
 }
@@ -353,7 +355,7 @@ impl AcpDialogue {
             true => SessionOpening::New,
             false => self.openings.remove(0),
         };
-        let mut params = json!({"cwd": self.task.directory, "mcpServers": []});
+        let mut params = json!({"cwd": self.task.directory, "mcpServers": self.task.mcp_servers});
         match (opening, &self.task.earlier) {
             (SessionOpening::Resume | SessionOpening::Load, Some(earlier)) => {
                 params["sessionId"] = earlier.session.as_str().into();

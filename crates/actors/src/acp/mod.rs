@@ -30,6 +30,7 @@ use crate::command::invocation::{CommandInvocation, is_valid_session};
 use crate::command::program_start::{PreparedProgram, resource_failure, run_dir_failure};
 use crate::command::run_report::{self, FinishedRun};
 use crate::command::transcript::TranscriptWriter;
+use crate::run_tools::{AskedQuestion, END_AFTER_QUESTION, RunTools};
 use crate::stream::{StreamSummary, find_error_in_line};
 use crate::{
     Actor, Assignment, HostEnv, Report, ReportOutcome, Workplace, build_prompt,
@@ -57,6 +58,8 @@ pub struct AcpTimeouts {
     pub silence: Duration,
     /// For a person to decide a tool call.
     pub person: Duration,
+    /// For the end of a turn in which it asked the person a question.
+    pub question: Duration,
     /// For the end of a turn that was cancelled.
     pub cancel: Duration,
     /// For the program to exit after the last answer.
@@ -69,6 +72,7 @@ impl Default for AcpTimeouts {
             handshake: Duration::from_secs(120),
             silence: Duration::from_secs(15 * 60),
             person: Duration::from_secs(10 * 60),
+            question: END_AFTER_QUESTION,
             cancel: Duration::from_secs(2),
             exit: Duration::from_secs(2),
         }
@@ -113,15 +117,20 @@ impl AcpActor {
         let transcript = TranscriptWriter::create(&workplace.run_dir.join("transcript.jsonl"));
         let mut transcript = transcript.map_err(|error| run_dir_failure(workplace, &error))?;
         let invocation = CommandInvocation::in_new_session(&self.command_line.command, assignment);
+        let run_tools = RunTools::open(&self.host_env, workplace);
         let mut prepared = PreparedProgram::build(
             (&self.command_line, &self.host_env),
             &invocation,
-            (assignment, workplace),
+            (assignment, workplace, run_tools.as_ref()),
         )?;
         let input = ProgramInput::create(workplace.run_dir.join("stdin"))
             .map_err(|error| resource_failure(error.to_string()))?;
         prepared.process_spec.input = Some(input.path().to_owned());
-        let dialogue = AcpDialogue::new(self.dialogue_task(assignment, &prepared));
+        let mut task = self.dialogue_task(assignment, &prepared);
+        let tool_server = run_tools.as_ref().map(|tools| tools.mcp_server().to_acp());
+        task.mcp_servers.extend(tool_server);
+        let dialogue = AcpDialogue::new(task);
+        let question = run_tools.as_ref().map(RunTools::question);
         let conversation = AgentConversation {
             tools: &self.agent.tools,
             timeouts: self.timeouts,
@@ -129,13 +138,19 @@ impl AcpActor {
             secrets: &prepared.environment.secrets,
             assignment,
             workplace,
+            question,
         };
-        let finished = conversation.hold(
-            (&self.supervisor, &prepared.process_spec, input),
-            dialogue,
-            &mut transcript,
-        )?;
-        Ok(self.build_report(finished, &prepared, assignment))
+        let hold = || {
+            let program = (&self.supervisor, &prepared.process_spec, input);
+            conversation.hold(program, dialogue, &mut transcript)
+        };
+        let secrets = &prepared.environment.secrets;
+        let finished = match &run_tools {
+            Some(tools) => tools.serve_while((assignment, workplace), secrets, hold),
+            None => hold(),
+        }?;
+        let question = question.and_then(AskedQuestion::text);
+        Ok(self.build_report(finished, (&prepared, question), assignment))
     }
 
     fn dialogue_task(&self, assignment: &Assignment, prepared: &PreparedProgram) -> DialogueTask {
@@ -152,6 +167,7 @@ impl AcpActor {
             model: self.agent.model.clone(),
             prompt: build_prompt(assignment),
             resume_prompt: build_resume_prompt(assignment),
+            mcp_servers: Vec::new(),
             earlier,
         }
     }
@@ -159,7 +175,7 @@ impl AcpActor {
     fn build_report(
         &self,
         finished: FinishedConversation,
-        prepared: &PreparedProgram,
+        (prepared, question): (&PreparedProgram, Option<String>),
         assignment: &Assignment,
     ) -> Report {
         let FinishedConversation {
@@ -206,6 +222,7 @@ impl AcpActor {
                 (exit, None)
             }
         };
+        let has_asked = question.is_some();
         let last_error = dialogue.last_error().map(str::to_owned);
         let last_error = last_error.or_else(|| find_last_error(&errors.to_text()));
         let last_error = last_error.as_deref().map(hide);
@@ -219,10 +236,12 @@ impl AcpActor {
             errors,
             last_error,
             report: report_file::read_report(&prepared.run_dir.report_file, secrets),
+            question,
         });
         report.exit_code = exit_code;
         if let Some(outcome) = failed_outcome
             && !is_stopped_here
+            && !has_asked
         {
             report.outcome = outcome;
         }

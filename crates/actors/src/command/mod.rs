@@ -31,6 +31,7 @@ pub(crate) use program_files::{find_interpreter, read_head};
 pub(crate) use program_variables::{expand_moved, program_variable};
 pub use reachable_paths::reachable_command_paths;
 
+use crate::run_tools::{AskedQuestion, END_AFTER_QUESTION, RunTools};
 use crate::{
     Actor, Assignment, HostEnv, Report, ReportOutcome, Usage, Workplace, report_file, stream,
 };
@@ -102,10 +103,15 @@ impl CommandActor {
         workplace: &Workplace<'_>,
         transcript: &mut TranscriptWriter,
     ) -> Result<CommandRun, Report> {
+        // Calls of these tools would not match a list of allowed tools, and end the run.
+        let run_tools =
+            self.command_line.mcp.is_some() && self.command_line.guards.allow.is_empty();
+        let run_tools = run_tools.then(|| RunTools::open(&self.host_env, workplace));
+        let run_tools = run_tools.flatten();
         let prepared = PreparedProgram::build(
             (&self.command_line, &self.host_env),
             invocation,
-            (assignment, workplace),
+            (assignment, workplace, run_tools.as_ref()),
         )?;
         let PreparedProgram {
             name: program_name,
@@ -128,8 +134,13 @@ impl CommandActor {
             (assignment, workplace),
             earlier,
         );
-        let (ending, termination) =
-            self.supervise_process(&process_spec, &output_reader, workplace)?;
+        let question = run_tools.as_ref().map(RunTools::question);
+        let supervise =
+            || self.supervise_process(&process_spec, &output_reader, (workplace, question));
+        let (ending, termination) = match &run_tools {
+            Some(tools) => tools.serve_while((assignment, workplace), secrets, supervise),
+            None => supervise(),
+        }?;
         // The program may have ended before the breach was noticed.
         let termination =
             termination.or_else(|| output_reader.breach().map(TerminationReason::GuardBreached));
@@ -150,6 +161,7 @@ impl CommandActor {
             errors,
             last_error,
             report,
+            question: question.and_then(AskedQuestion::text),
         });
         if let ReportOutcome::Failed { category, message } = &mut final_report.outcome {
             let failure = (*category, message.as_str());
@@ -171,7 +183,7 @@ impl CommandActor {
         &self,
         process_spec: &ProcessSpec,
         output_reader: &OutputReader<'_>,
-        workplace: &Workplace<'_>,
+        (workplace, question): (&Workplace<'_>, Option<&AskedQuestion>),
     ) -> Result<(RunEnding, Option<TerminationReason>), Report> {
         let started_at = Instant::now();
         let unsupervised = |error: SandboxError| {
@@ -213,7 +225,12 @@ impl CommandActor {
                 output_reader.sender.send_due();
                 if termination.is_none() {
                     termination = due_termination(started_at, limit, workplace)
-                        .or_else(|| output_reader.breach().map(TerminationReason::GuardBreached));
+                        .or_else(|| output_reader.breach().map(TerminationReason::GuardBreached))
+                        .or_else(|| {
+                            let question = question?;
+                            let goes_on = question.is_older_than(END_AFTER_QUESTION);
+                            goes_on.then_some(TerminationReason::QuestionAsked)
+                        });
                     if termination.is_some() {
                         stopper.stop();
                     }

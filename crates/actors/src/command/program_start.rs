@@ -11,8 +11,9 @@ use sandbox::ProcessSpec;
 
 use super::environment::RunEnvironment;
 use super::invocation::CommandInvocation;
-use super::reachable_paths;
+use super::reachable_paths::{self, RunPaths};
 use super::run_dir::RunDir;
+use crate::run_tools::{McpArguments, RunTools};
 use crate::{Assignment, HostEnv, Report, Workplace, program};
 
 /// A program that is ready to be started.
@@ -30,7 +31,7 @@ impl PreparedProgram {
     pub(crate) fn build(
         (command_line, host_env): (&CommandLine, &HostEnv),
         invocation: &CommandInvocation<'_>,
-        (assignment, workplace): (&Assignment, &Workplace<'_>),
+        (assignment, workplace, run_tools): (&Assignment, &Workplace<'_>, Option<&RunTools>),
     ) -> Result<Self, Report> {
         let run_dir = RunDir::create(&workplace.run_dir, assignment, &invocation.prompt)
             .map_err(|error| run_dir_failure(workplace, &error))?;
@@ -42,11 +43,29 @@ impl PreparedProgram {
             .map_err(resource_failure)?;
         let program_name = words.first().cloned().unwrap_or_default();
         let program = find_program(&program_name, host_env, directory)?;
-        let run_inputs = (assignment, workplace, &run_dir);
+        let mcp = match run_tools.zip(command_line.mcp) {
+            Some((tools, format)) => tools
+                .mcp_server()
+                .for_program(format, (&workplace.run_dir, host_env))
+                .map_err(|error| run_dir_failure(workplace, &error))?,
+            None => McpArguments::default(),
+        };
+        words.extend(mcp.words);
+        let mut run_files = mcp.files;
+        run_files.extend([run_dir.assignment_file.clone(), run_dir.prompt_file.clone()]);
+        run_files.extend(run_tools.map(|tools| tools.connection_file().to_owned()));
+        let run_inputs = RunPaths {
+            assignment,
+            workplace,
+            run_dir: &run_dir,
+            run_files,
+            relay: run_tools.map(RunTools::relay_program),
+        };
         let confinement =
             reachable_paths::build_confinement(command_line, host_env, &program, run_inputs);
         words[0] = program.into_os_string();
-        let environment = RunEnvironment::build(command_line, host_env, assignment, &run_dir);
+        let mut environment = RunEnvironment::build(command_line, host_env, assignment, &run_dir);
+        environment.variables.extend(mcp.variables);
         let process_spec = ProcessSpec {
             command: words,
             directory: directory.to_owned(),

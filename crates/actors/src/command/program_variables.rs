@@ -338,6 +338,7 @@ mod tests {
                 .collect(),
             home: Some("/home/ada".into()),
             out_of_reach: Vec::new(),
+            tool_relay: Vec::new(),
         }
     }
 

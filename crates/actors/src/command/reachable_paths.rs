@@ -90,12 +90,30 @@ pub fn reachable_command_paths(
     }
 }
 
+/// What one run adds to the paths of its definition.
+pub(crate) struct RunPaths<'a> {
+    pub(crate) assignment: &'a Assignment,
+    pub(crate) workplace: &'a Workplace<'a>,
+    pub(crate) run_dir: &'a RunDir,
+    /// Files of the run to read.
+    pub(crate) run_files: Vec<PathBuf>,
+    /// The program of the relay to the tools of the run.
+    pub(crate) relay: Option<PathBuf>,
+}
+
 pub(crate) fn build_confinement(
     command_line: &CommandLine,
     host_env: &HostEnv,
     program: &Path,
-    (assignment, workplace, run_dir): (&Assignment, &Workplace<'_>, &RunDir),
+    run_paths: RunPaths<'_>,
 ) -> Confinement {
+    let RunPaths {
+        assignment,
+        workplace,
+        run_dir,
+        run_files,
+        relay,
+    } = run_paths;
     if command_line.isolation == ActorIsolation::Off {
         return Confinement::Off;
     }
@@ -117,9 +135,10 @@ pub(crate) fn build_confinement(
     writable.extend(path_filter.filter_allowed(named(&command_line.writable)));
 
     let mut readable = workplace.readable_paths.clone();
-    readable.extend([run_dir.assignment_file.clone(), run_dir.prompt_file.clone()]);
+    readable.extend(run_files);
     let mut tools: Vec<PathBuf> = std::env::split_paths(host_env.path()).collect();
     let home = host_env.home.as_deref();
+    tools.extend(relay);
     tools.extend(find_program_files(program, home, host_env.path()));
     for tool in HOME_TOOL_PATHS {
         tools.extend(expand_moved(&format!("~/{tool}"), command_line, host_env));
@@ -229,6 +248,7 @@ mod tests {
             environment: Vec::new(),
             home: Some(home.clone()),
             out_of_reach: vec![denied_dir.clone()],
+            tool_relay: Vec::new(),
         });
         let listed = [
             "/",
@@ -259,6 +279,7 @@ mod tests {
             environment: Vec::new(),
             home: Some(home.clone()),
             out_of_reach: vec![denied_dir.clone()],
+            tool_relay: Vec::new(),
         };
         let listed = [
             "~/.agent/deep/",

@@ -32,6 +32,8 @@ pub(crate) enum TerminationReason {
     Silent(Duration),
     /// It does not follow the protocol.
     ProtocolViolated(String),
+    /// It asked the person a question, and did not end.
+    QuestionAsked,
     /// Nobody answered its question about this tool call within the limit.
     PermissionUnanswered {
         call: String,
@@ -52,6 +54,8 @@ pub(crate) struct FinishedRun {
     /// The last error on standard error that nothing has followed yet.
     pub(crate) last_error: Option<String>,
     pub(crate) report: Option<Report>,
+    /// What it asked the person by the tools of its run.
+    pub(crate) question: Option<String>,
 }
 
 /// Builds the report, with texts that are safe to print. A run succeeds if nothing contradicts it:
@@ -152,7 +156,13 @@ fn determine_outcome(finished_run: &FinishedRun) -> ReportOutcome {
         Some(TerminationReason::ProtocolViolated(how)) => {
             return failed(FailureCategory::Actor, format!("{program} {how}"));
         }
-        None => {}
+        Some(TerminationReason::QuestionAsked) | None => {}
+    }
+    if let Some(question) = &finished_run.question {
+        return ReportOutcome::NeedsAnswer {
+            question: question.clone(),
+            timeout: None,
+        };
     }
     let exited_cleanly = match exit {
         ProgramExit::NotStarted(_) => {

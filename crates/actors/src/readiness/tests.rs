@@ -59,6 +59,7 @@ impl SampleHost {
             environment: self.variables.clone(),
             home: Some(self.root.join("home")),
             out_of_reach: Vec::new(),
+            tool_relay: Vec::new(),
         };
         check_readiness(&find_preset(name).unwrap(), &host_env)
     }

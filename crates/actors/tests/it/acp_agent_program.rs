@@ -1,5 +1,6 @@
 //! Acts as an agent that speaks the Agent Client Protocol. Its first argument is a script: one step per
-//! line, as JSON. What it receives is written to `received.jsonl` in its working directory.
+//! line, as JSON. What it receives is written to `received.jsonl` in its working directory, and what the
+//! tools of its run answer to `answers.jsonl`.
 
 #![allow(
     missing_docs,
@@ -11,8 +12,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use planwright_actors::RelayConnection;
 use serde_json::{Value, json};
 
 struct ScriptedAgent {
@@ -22,6 +26,9 @@ struct ScriptedAgent {
     request_id: Value,
     /// The session that was named last.
     session: String,
+    /// Where the relay that the agent was given connects to.
+    connection_file: PathBuf,
+    connection: Option<RelayConnection>,
 }
 
 fn main() {
@@ -36,6 +43,8 @@ fn main() {
             .unwrap(),
         request_id: Value::Null,
         session: "s-1".to_owned(),
+        connection_file: PathBuf::new(),
+        connection: None,
     };
     for line in std::fs::read_to_string(script).unwrap().lines() {
         agent.perform(&serde_json::from_str(line).unwrap());
@@ -86,6 +95,18 @@ impl ScriptedAgent {
                 self.perform(&json!({ "update": update }));
             }
             "write_file" => std::fs::write(value.as_str().unwrap(), "written\n").unwrap(),
+            // Calls a tool of the run, over one connection.
+            "call_tool" => self.call_tool(value),
+            // The same, as if the agent had been given this file.
+            "connect_to" => {
+                self.connection = None;
+                self.connection_file = PathBuf::from(value.as_str().unwrap());
+            }
+            // Opens a connection that says nothing, and keeps it.
+            "keep_silent_connection" => {
+                let socket = self.connection_file.with_file_name("tools.sock");
+                std::mem::forget(UnixStream::connect(socket).unwrap());
+            }
             "stderr" => eprintln!("{}", value.as_str().unwrap()),
             "sleep_ms" => std::thread::sleep(Duration::from_millis(value.as_u64().unwrap())),
             // Does not exit when its input ends.
@@ -95,6 +116,30 @@ impl ScriptedAgent {
             "exit" => std::process::exit(i32::try_from(value.as_i64().unwrap()).unwrap()),
             other => panic!("unknown step {other}"),
         }
+    }
+
+    fn call_tool(&mut self, call: &Value) {
+        let count = call["times"].as_u64().unwrap_or(1);
+        for _ in 0..count {
+            let answer = self.relay_call(call);
+            self.connection = self.connection.take().filter(|_| answer.is_ok());
+            let answer = answer.unwrap_or_else(|error| json!({"error": error}));
+            let mut options = OpenOptions::new();
+            let answers = options.create(true).append(true).open("answers.jsonl");
+            writeln!(answers.unwrap(), "{answer}").unwrap();
+        }
+    }
+
+    fn relay_call(&mut self, call: &Value) -> Result<Value, String> {
+        if self.connection.is_none() {
+            let opened = RelayConnection::open(&self.connection_file);
+            self.connection = Some(opened.map_err(|error| error.to_string())?);
+        }
+        let connection = self.connection.as_mut().unwrap();
+        let tool = call["tool"].as_str().unwrap();
+        let answer = connection.call(tool, call["arguments"].clone());
+        let answer = answer.map_err(|error| error.to_string())?;
+        Ok(serde_json::to_value(answer).unwrap())
     }
 
     fn receive(&mut self) -> Value {
@@ -107,6 +152,9 @@ impl ScriptedAgent {
         let message: Value = serde_json::from_str(&line).unwrap();
         if let Some(session) = message["params"]["sessionId"].as_str() {
             self.session = session.to_owned();
+        }
+        if let Some(file) = message["params"]["mcpServers"][0]["args"][1].as_str() {
+            self.connection_file = PathBuf::from(file);
         }
         message
     }

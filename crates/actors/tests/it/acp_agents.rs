@@ -25,6 +25,7 @@ use crate::streams::describe_entry;
 
 /// Short enough for a test, and much longer than any agent of a test needs.
 const TEST_TIMEOUTS: AcpTimeouts = AcpTimeouts {
+    question: Duration::from_secs(60),
     handshake: Duration::from_secs(20),
     silence: Duration::from_secs(20),
     person: Duration::from_secs(60),
@@ -79,7 +80,7 @@ impl AcpRun {
         })
     }
 
-    fn entries(&self) -> Vec<TranscriptContent> {
+    pub fn entries(&self) -> Vec<TranscriptContent> {
         let reported = self.test_env.reported.lock().unwrap();
         let entries = reported.iter().filter_map(|progress| match progress {
             RunProgress::Entry(entry) => Some(entry.clone()),

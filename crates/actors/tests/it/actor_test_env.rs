@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use plan::ActorDefinition;
 use plan::actor::{ActorKind, CommandLine};
+use plan::decision::ReportedDecision;
 use planwright_actors::{
     Actor, AskPersonFn, AssignedSandbox, Assignment, HostEnv, Report, ReportOutcome, RunProgress,
     Stop, Workplace, make_actor,
@@ -32,8 +33,12 @@ pub struct ActorTestEnv {
     pub strategy_wanted: bool,
     pub profile: plan::Profile,
     pub stop: Stop,
+    /// The relay to the tools of the run.
+    pub tool_relay: Vec<OsString>,
     /// Answers questions about tool calls.
     pub person: Option<Box<AskPersonFn<'static>>>,
+    /// Decisions that were recorded while the agent worked.
+    pub recorded_decisions: Mutex<Vec<ReportedDecision>>,
     /// Progress that was reported.
     pub reported: Mutex<Vec<RunProgress>>,
 }
@@ -59,7 +64,9 @@ impl ActorTestEnv {
             strategy_wanted: false,
             profile: plan::Profile::Review,
             stop: Stop::default(),
+            tool_relay: Vec::new(),
             person: None,
+            recorded_decisions: Mutex::default(),
             reported: Mutex::default(),
             planwright_home,
             _directory: directory,
@@ -108,10 +115,15 @@ impl ActorTestEnv {
                 .collect(),
             home: Some(self.home.clone()),
             out_of_reach: vec![self.planwright_home.clone()],
+            tool_relay: self.tool_relay.clone(),
         };
         let program = env!("CARGO_BIN_EXE_planwright-actors-test-supervisor");
         let supervisor = Supervisor::new(vec![program.into()]);
         let progress = |progress| self.reported.lock().unwrap().push(progress);
+        let record_decision = |decision| {
+            self.recorded_decisions.lock().unwrap().push(decision);
+            Ok(())
+        };
         let workplace = Workplace {
             run_dir: self.run_dir.clone(),
             readable_paths: Vec::new(),
@@ -121,6 +133,7 @@ impl ActorTestEnv {
             profile: self.profile,
             stop: self.stop.clone(),
             ask_person: self.person.as_deref(),
+            record_decision: Some(&record_decision),
             on_progress: &progress,
         };
         make(&host_env, &supervisor).work(&assignment, &workplace)

@@ -15,6 +15,7 @@ mod hostile;
 mod people;
 mod permission_questions;
 mod prompts;
+mod run_tools;
 mod sample_assignments;
 // Included as a file: its crate depends on databases.
 mod actor_test_env;

@@ -20,6 +20,7 @@ fn run_human(assignment: &Assignment) -> planwright_actors::Report {
         profile: plan::Profile::Review,
         stop: Stop::default(),
         ask_person: None,
+        record_decision: None,
         on_progress: &|_| {},
     };
     human.work(assignment, &workplace)

@@ -484,6 +484,7 @@ impl CheckEnvironment<'_> {
             profile: self.plan.profile(),
             stop: stop.clone(),
             ask_person: None,
+            record_decision: None,
             on_progress: progress,
         };
         (self.make_actor)(definition).work(assignment, &workplace)

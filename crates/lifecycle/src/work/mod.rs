@@ -4,6 +4,7 @@
 mod actor_set;
 mod assign;
 mod begin;
+mod decision_recorder;
 mod drive;
 mod pick;
 mod run;

@@ -14,6 +14,7 @@ use plan::stage::{FailureCategory, ResultContent};
 use plan::{ErasableText, Phase, Plan, Refusal, Span};
 use sandbox::{RunRecord, SandboxKey};
 
+use super::decision_recorder::DecisionRecorder;
 use super::drive::{DriveProgress, PlanDriver};
 use super::transcript_recorder::TranscriptRecorder;
 use crate::lease_keeper::{HoldOutcome, LeaseChecks, LeaseKeeper};
@@ -210,6 +211,8 @@ impl PlanDriver<'_> {
                 &claim.call(),
             )
         };
+        let decisions = DecisionRecorder::new(claim, stop);
+        let record_decision = |decision: ReportedDecision| decisions.record(&decision);
         let workplace = Workplace {
             run_dir: run_dir.clone(),
             readable_paths: readable,
@@ -219,6 +222,7 @@ impl PlanDriver<'_> {
             profile: plan.profile(),
             stop: stop.clone(),
             ask_person: Some(&ask_person),
+            record_decision: Some(&record_decision),
             on_progress: &on_progress,
         };
         let work = AssertUnwindSafe(|| actor.work(&assignment, &workplace));

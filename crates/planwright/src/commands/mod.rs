@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod event_narrator;
 pub mod overview;
+pub mod relay_tools;
 pub mod serve;
 pub mod supervise;
 pub mod why;

@@ -16,7 +16,10 @@ use super::message::{
     format_response, parse_message,
 };
 use super::message_writer::MessageWriter;
-use super::protocol::{Freshness, RequestOrigin, answer_discover, answer_initialize, require_text};
+use super::protocol::{
+    Freshness, RequestOrigin, answer_discover, answer_initialize, describe_plan_server,
+    require_text,
+};
 use super::running_requests::{RequestEnd, RunningRequests};
 use super::tools::ToolOutcome;
 use super::{prompts, resources, tasks, tools};
@@ -124,7 +127,7 @@ impl McpSession {
         match method.as_str() {
             _ if RequestOrigin::names_version(&params) => {}
             "initialize" => {
-                let answer = answer_initialize(&params)?;
+                let answer = answer_initialize(&describe_plan_server(), &params)?;
                 self.is_initialized = true;
                 return Ok(Some(answer));
             }
@@ -158,7 +161,10 @@ impl McpSession {
     ) -> Option<(Result<Value, ProtocolError>, Freshness)> {
         let is_stateless = origin.is_stateless();
         Some(match method {
-            "server/discover" if is_stateless => (Ok(answer_discover()), Freshness::Constant),
+            "server/discover" if is_stateless => (
+                Ok(answer_discover(&describe_plan_server())),
+                Freshness::Constant,
+            ),
             "tools/list" => (Ok(tools::list_tools()), Freshness::Constant),
             "resources/templates/list" => (Ok(resources::list_templates()), Freshness::Constant),
             "resources/subscribe" if !is_stateless => {

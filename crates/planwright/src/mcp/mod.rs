@@ -15,6 +15,7 @@ mod plan_report;
 mod prompts;
 mod protocol;
 mod resources;
+pub mod run_tools;
 mod running_requests;
 mod tasks;
 mod tool_answer;

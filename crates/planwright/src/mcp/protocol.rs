@@ -24,6 +24,24 @@ const INSTRUCTIONS: &str = "Planwright runs coding agents in private copies of a
     has ended. Then read plan_diff, and send it back with plan_revise if it is not good. You cannot land a result: \
     plan_request_landing says where a person reviews and lands it.";
 
+/// What a server says about itself.
+pub struct ServerDescription {
+    pub capabilities: Value,
+    /// In addition to the capabilities, in the stateless revision.
+    pub extensions: Value,
+    /// For the client's model.
+    pub instructions: &'static str,
+}
+
+/// The server that starts and watches plans.
+pub fn describe_plan_server() -> ServerDescription {
+    ServerDescription {
+        capabilities: json!({ "tools": {}, "resources": { "subscribe": true }, "prompts": {} }),
+        extensions: json!({ TASKS_EXTENSION: {} }),
+        instructions: INSTRUCTIONS,
+    }
+}
+
 /// How a request asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolGeneration {
@@ -151,12 +169,11 @@ fn server_info() -> Value {
     })
 }
 
-fn capabilities() -> Value {
-    json!({ "tools": {}, "resources": { "subscribe": true }, "prompts": {} })
-}
-
 /// Answers `initialize` with the version that the client asked for, or else the newest one with a handshake.
-pub fn answer_initialize(params: &Map<String, Value>) -> Result<Value, ProtocolError> {
+pub fn answer_initialize(
+    server: &ServerDescription,
+    params: &Map<String, Value>,
+) -> Result<Value, ProtocolError> {
     let Some(requested) = params.get("protocolVersion").and_then(Value::as_str) else {
         return Err(ProtocolError::invalid_params(
             "`initialize` needs a `protocolVersion`.",
@@ -166,20 +183,20 @@ pub fn answer_initialize(params: &Map<String, Value>) -> Result<Value, ProtocolE
     let version = known.find(|version| *version == requested);
     Ok(json!({
         "protocolVersion": version.unwrap_or(HANDSHAKE_VERSIONS[0]),
-        "capabilities": capabilities(),
+        "capabilities": server.capabilities,
         "serverInfo": server_info(),
-        "instructions": INSTRUCTIONS,
+        "instructions": server.instructions,
     }))
 }
 
 /// Answers `server/discover`.
-pub fn answer_discover() -> Value {
-    let mut capabilities = capabilities();
-    capabilities["extensions"] = json!({ TASKS_EXTENSION: {} });
+pub fn answer_discover(server: &ServerDescription) -> Value {
+    let mut capabilities = server.capabilities.clone();
+    capabilities["extensions"] = server.extensions.clone();
     json!({
         "supportedVersions": [STATELESS_VERSION],
         "capabilities": capabilities,
-        "instructions": INSTRUCTIONS,
+        "instructions": server.instructions,
     })
 }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use plan::ActorDefinition;
 use plan::actor::{
     AcpCommand, ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+    McpConfigFormat,
 };
 use plan::guard::{CallPattern, ToolGuards};
 use plan::permission::ToolPolicy;
@@ -37,6 +38,7 @@ static COMMAND_SCHEMA: MappingSchema<'_> = MappingSchema {
         "readable",
         "timeout",
         "isolation",
+        "mcp",
         "guards",
     ],
     refused: &[
@@ -221,6 +223,7 @@ fn read_command(fields: &MappingFields<'_, '_>) -> Result<CommandLine, YamlFlaw>
         isolation: fields
             .optional("isolation", read_isolation)?
             .unwrap_or_default(),
+        mcp: fields.optional("mcp", read_mcp_format)?,
         guards: fields.optional("guards", read_guards)?.unwrap_or_default(),
     })
 }
@@ -249,6 +252,15 @@ fn read_isolation(node: &YamlNode) -> Result<ActorIsolation, YamlFlaw> {
         ("where_possible", ActorIsolation::WherePossible),
         ("required", ActorIsolation::Required),
         ("off", ActorIsolation::Off),
+    ];
+    read_one_of(node, words)
+}
+
+fn read_mcp_format(node: &YamlNode) -> Result<McpConfigFormat, YamlFlaw> {
+    let words = [
+        ("claude", McpConfigFormat::Claude),
+        ("codex", McpConfigFormat::Codex),
+        ("gemini", McpConfigFormat::Gemini),
     ];
     read_one_of(node, words)
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use plan::ActorDefinition;
 use plan::actor::{
     AcpCommand, ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine,
+    McpConfigFormat,
 };
 use plan::guard::{CallPattern, ToolGuards};
 use plan::permission::ToolPolicy;
@@ -62,6 +63,12 @@ fn write_command(text: &mut String, line: &CommandLine) {
         ActorOutputFormat::Text => {}
     }
     write_program_options(text, line);
+    match line.mcp {
+        Some(McpConfigFormat::Claude) => write_entry(text, "mcp", "claude"),
+        Some(McpConfigFormat::Codex) => write_entry(text, "mcp", "codex"),
+        Some(McpConfigFormat::Gemini) => write_entry(text, "mcp", "gemini"),
+        None => {}
+    }
     if !line.guards.is_empty() {
         write_guards(text, &line.guards);
     }

@@ -1,7 +1,9 @@
 //! Valid and invalid agent definitions, and writing them back.
 
 use plan::Span;
-use plan::actor::{ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine};
+use plan::actor::{
+    ActorIsolation, ActorKind, ActorOutputFormat, ActorStdin, CommandLine, McpConfigFormat,
+};
 
 use super::super::{format_actor, parse_actor};
 
@@ -24,6 +26,7 @@ readable:
   - ~/.agentrc
 timeout: 30m
 isolation: required
+mcp: codex
 guards:
   deny: [WebFetch, "Bash(*git push*)"]
   allow: [Read]
@@ -64,6 +67,7 @@ fn every_key_is_read() {
     assert_eq!(line.readable, ["~/.agentrc"]);
     assert_eq!(line.timeout, Some(Span::from_seconds(1800)));
     assert_eq!(line.isolation, ActorIsolation::Required);
+    assert_eq!(line.mcp, Some(McpConfigFormat::Codex));
     let deny = line.guards.deny.iter().map(ToString::to_string);
     assert!(deny.eq(["webfetch", "bash(*git push*)"]));
     assert_eq!(line.guards.allow.len(), 1);
@@ -317,6 +321,7 @@ writable:
   - ~/.gemini/
 set_env:
   GEMINI_CLI_TRUST_WORKSPACE: \"true\"
+mcp: gemini
 "
     );
 }
