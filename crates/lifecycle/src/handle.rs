@@ -23,8 +23,8 @@ pub enum HandleError {
     #[error("`{handle}` matches several plans")]
     Ambiguous {
         handle: String,
-        /// At most six of the matching plans.
-        plans: Vec<PlanId>,
+        /// Handles of at most six of the matching plans.
+        candidates: Vec<String>,
     },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -56,10 +56,13 @@ impl Lifecycle {
         match plans.as_slice() {
             [] => Err(HandleError::Unknown(handle.to_owned())),
             [only] => Ok(*only),
-            _ => Err(HandleError::Ambiguous {
-                handle: handle.to_owned(),
-                plans,
-            }),
+            several => {
+                let candidates = several.iter().map(|plan_id| self.short_handle(*plan_id));
+                Err(HandleError::Ambiguous {
+                    handle: handle.to_owned(),
+                    candidates: candidates.collect::<Result<_, _>>()?,
+                })
+            }
         }
     }
 

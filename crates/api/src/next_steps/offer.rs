@@ -318,8 +318,12 @@ impl<'a> StepOffer<'a> {
             ConstraintKind::Conflict if constraint.paths.is_empty() => {
                 return vec![NextStep::Cancel, NextStep::Revise];
             }
-            // Landing the same result again fails the same way, unless the target changes.
-            ConstraintKind::Conflict => steps.extend([NextStep::Revise, NextStep::Diff]),
+            // Landing it in the same form again fails the same way, unless the target changes.
+            ConstraintKind::Conflict => {
+                let again = NextStep::Apply { options: None };
+                steps.extend([NextStep::Revise, NextStep::Diff, again, NextStep::Cancel]);
+                return steps;
+            }
             ConstraintKind::Gate => {
                 steps.push(NextStep::Revise);
                 steps.extend(self.steps_for_merged_result());

@@ -3,6 +3,7 @@
 use actors::RunProtocol;
 use api::doctor::{self, DoctorFinding, DoctorRepair, HomeState, InstalledAgent};
 use lifecycle::LandingOutcome;
+use plan::PlanId;
 use serde::Serialize;
 
 use crate::cli::App;
@@ -49,7 +50,9 @@ pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     if args.fix {
         let owner = format!("doctor {}", std::process::id());
         let repairs = doctor::repair_host(app.lifecycle()?, &owner, &app.new_call())?;
-        fixed.extend(repairs.iter().map(word_repair));
+        for repair in &repairs {
+            fixed.push(word_repair(repair, app)?);
+        }
     }
     let git_env = settings::read_git_env();
     let catalog = actor_set::read_catalog(home).unwrap_or_else(|_| actor_set::search_catalog());
@@ -238,30 +241,35 @@ fn failed_check(check: &'static str, error: CommandError) -> DoctorCheckView {
     }
 }
 
-fn word_repair(repair: &DoctorRepair) -> String {
-    match repair {
+fn word_repair(repair: &DoctorRepair, app: &App) -> Result<String, CommandError> {
+    let name = |plan_id: &PlanId| {
+        app.lifecycle()?
+            .short_handle(*plan_id)
+            .map_err(CommandError::from)
+    };
+    Ok(match repair {
         DoctorRepair::StoreMigrated { before, after } => {
             format!("migrated the store from schema {before} to {after}")
         }
         DoctorRepair::LandingEnded { plan_id, outcome } => match outcome.as_deref() {
             Some(LandingOutcome::NeedsAnswer(_)) => {
-                format!("asked how to continue plan {plan_id}")
+                format!("asked how to continue plan {}", name(plan_id)?)
             }
             Some(LandingOutcome::NotLanded(_)) => {
-                format!("closed plan {plan_id}: it did not land")
+                format!("closed plan {}: it did not land", name(plan_id)?)
             }
             Some(LandingOutcome::Constrained(_)) => {
-                format!("withdrew the landing of plan {plan_id}")
+                format!("withdrew the landing of plan {}", name(plan_id)?)
             }
             Some(LandingOutcome::Landed { .. }) | None => {
-                format!("finished the landing of plan {plan_id}")
+                format!("finished the landing of plan {}", name(plan_id)?)
             }
         },
         DoctorRepair::LeftoversRemoved(plan_id) => {
-            format!("removed leftovers of landed plan {plan_id}")
+            format!("removed leftovers of landed plan {}", name(plan_id)?)
         }
         DoctorRepair::LeaseReclaimed(plan_id) => {
-            format!("reclaimed the expired lease of plan {plan_id}")
+            format!("reclaimed the expired lease of plan {}", name(plan_id)?)
         }
-    }
+    })
 }

@@ -286,8 +286,10 @@ impl CommandError {
             None => {}
         }
         let handle = &mentioned.handle;
+        let full_id = plan.id().to_string();
+        self.message = self.message.replace(&full_id, handle);
         for hint in &mut self.hints {
-            *hint = fill_in_handle(hint, handle);
+            *hint = fill_in_handle(hint, handle).replace(&full_id, handle);
         }
         self
     }

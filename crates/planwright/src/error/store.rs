@@ -79,13 +79,9 @@ impl From<HandleError> for CommandError {
                     .with_kind("no_such_plan")
                     .with_hint("planwright list")
             }
-            HandleError::Ambiguous { plans, .. } => {
-                let candidates: Vec<String> =
-                    plans.iter().take(5).map(ToString::to_string).collect();
-                Self::usage(message)
-                    .with_kind("ambiguous_handle")
-                    .with_hint(format!("Use more characters: {}", candidates.join(", ")))
-            }
+            HandleError::Ambiguous { candidates, .. } => Self::usage(message)
+                .with_kind("ambiguous_handle")
+                .with_hint(format!("Use one of: {}", candidates.join(", "))),
             HandleError::Store(error) => error.into(),
         }
     }

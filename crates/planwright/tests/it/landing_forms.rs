@@ -275,3 +275,19 @@ fn the_commit_names_its_agent_and_takes_a_message() {
     let uncommitted = ["apply", &plan, "--yes", "--as", "uncommitted", "-m", "x"];
     env.run_expecting(2, &uncommitted);
 }
+
+/// A hint that is typed as it stands must not fail in the same way.
+#[test]
+fn a_conflict_of_one_form_is_not_hinted_at_again() {
+    let repo = ShopRepository::new();
+    let plan = repo.submit_usual_change();
+    repo.write_file("src/a.txt", "other\n");
+    repo.commit_all("same lines");
+    let apply = ["apply", &plan, "--yes", "--as", "uncommitted"];
+    for words in [&apply[..], &["why", &plan], &["status", &plan]] {
+        let said = repo.program.run(words.to_vec()).finish();
+        let shown = format!("{}{}", said.stdout, said.stderr);
+        assert!(shown.contains("planwright revise"), "{said:?}");
+        assert!(!shown.contains("--as uncommitted"), "{said:?}");
+    }
+}

@@ -263,7 +263,7 @@ impl Landing<'_> {
             }
         }
         Err(SandboxError::TargetMoved {
-            target: plan_id.to_string(),
+            target: "the target".to_owned(),
         }
         .into())
     }
