@@ -136,7 +136,9 @@ pub fn run(settings: &CallTrialSettings) -> anyhow::Result<CallTrialOutcome> {
     let store: Arc<dyn Store> = open_store(&database.direct_address)?;
     let lifecycle = Lifecycle::on(Arc::clone(&store));
     let harness_call = Call::by(Caller::Person(HARNESS_CALLER.to_owned()));
-    lifecycle.create_action(samples::reusable_action(ACTION_NAME), &harness_call)?;
+    lifecycle
+        .actions()
+        .create_action(samples::reusable_action(ACTION_NAME), &harness_call)?;
 
     let mut clients = ClientGroup::start_all(settings, &database.address, LOG_READER_COUNT)?;
     let mut random = Rng::with_seed(trial.seed);

@@ -90,10 +90,14 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
         Operation::ExecutePlan { plan_id } => lifecycle.execute_plan(plan_id, by)?,
         Operation::ApplyPlan { plan_id } => lifecycle.apply_plan(plan_id, by)?,
         Operation::Approve { plan_id } => {
-            lifecycle.approve_result(plan_id, &plan::LandingOptions::default(), by)?
+            lifecycle
+                .landing()
+                .approve_result(plan_id, &plan::LandingOptions::default(), by)?
         }
         Operation::PrepareApply { plan_id, epoch } => {
-            lifecycle.prepare_apply(plan_id, Epoch(epoch), &[], by)?
+            lifecycle
+                .landing()
+                .prepare_apply(plan_id, Epoch(epoch), &[], by)?
         }
         Operation::WithdrawApply { plan_id, epoch } => lifecycle.submit_command(
             plan_id,

@@ -114,7 +114,9 @@ pub fn run_schedule(
         },
     );
     let harness_call = Call::by(Caller::Person(HARNESS_CALLER.to_owned()));
-    lifecycle.create_action(samples::reusable_action(ACTION_NAME), &harness_call)?;
+    lifecycle
+        .actions()
+        .create_action(samples::reusable_action(ACTION_NAME), &harness_call)?;
     let mut runner = ScheduleRunner {
         simulated,
         lifecycle: &lifecycle,

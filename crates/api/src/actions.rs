@@ -89,7 +89,7 @@ pub fn create_action(
     definition: &ActionDefinition,
     call: &Call,
 ) -> Result<Action, LifecycleError> {
-    lifecycle.create_action(definition.clone(), call)
+    lifecycle.actions().create_action(definition.clone(), call)
 }
 
 /// Archives an action. No new plans can use it; existing plans continue.
@@ -98,7 +98,7 @@ pub fn archive_action(
     name: &QualifiedName,
     call: &Call,
 ) -> Result<Action, LifecycleError> {
-    lifecycle.archive_action(name, call)
+    lifecycle.actions().archive_action(name, call)
 }
 
 /// A page of actions.
@@ -155,7 +155,7 @@ fn list_named_actions(
     let mut found = Vec::new();
     let mut after = after.cloned();
     loop {
-        let page = lifecycle.list_actions(after.as_ref(), limit)?;
+        let page = lifecycle.actions().list_actions(after.as_ref(), limit)?;
         let is_last_page = page.len() < limit;
         after = page.last().map(|action| action.name().clone()).or(after);
         found.extend(page.into_iter().filter(|one| !is_frozen(one.name())));
@@ -171,7 +171,7 @@ pub fn find_stored_action(
     lifecycle: &Lifecycle,
     name: &QualifiedName,
 ) -> Result<Option<Action>, LifecycleError> {
-    match lifecycle.get_action(name) {
+    match lifecycle.actions().get_action(name) {
         Ok(action) => Ok(Some(action)),
         Err(LifecycleError::Refused(Refusal::NoSuchAction(_))) => Ok(None),
         Err(error) => Err(error),
@@ -203,7 +203,10 @@ pub(crate) fn freeze_action(
     if is_same(find_stored_action(lifecycle, &name)?) {
         return Ok(name);
     }
-    match lifecycle.create_action(frozen.clone(), &call.follow_up()) {
+    match lifecycle
+        .actions()
+        .create_action(frozen.clone(), &call.follow_up())
+    {
         Ok(_) => Ok(name),
         // Another process stored the same definition in the meantime.
         Err(LifecycleError::Refused(Refusal::ActionExists { .. }))
@@ -258,7 +261,7 @@ fn list_known_names(
     in_repository: &[RepositoryAction],
 ) -> Vec<QualifiedName> {
     // The names only serve a suggestion, so a store that fails here does not hide the real error.
-    let stored = lifecycle.list_actions(None, MAX_KNOWN_ACTIONS);
+    let stored = lifecycle.actions().list_actions(None, MAX_KNOWN_ACTIONS);
     let stored = stored.unwrap_or_default();
     let stored = stored.iter().map(Action::name);
     stored

@@ -66,7 +66,7 @@ fn list_waiting_plans(
     for row in rows.iter().filter(|row| !row.needs_person()) {
         waiting.push(WaitingPlan {
             summary: summarize_plan(lifecycle, row, viewer)?,
-            reason: WaitReason::of_obstacle(lifecycle.find_claim_obstacle(&row.plan)?),
+            reason: WaitReason::of_obstacle(lifecycle.leases().find_claim_obstacle(&row.plan)?),
         });
     }
     Ok(waiting)

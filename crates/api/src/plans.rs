@@ -21,9 +21,9 @@ pub fn get_plan_view(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanView,
     Ok(PlanView::new(
         &row,
         find_standing(lifecycle, &row)?,
-        &lifecycle.list_changesets(plan_id)?,
+        &lifecycle.history().list_changesets(plan_id)?,
         &lifecycle.budgets().read_ledger(plan_id)?,
-        &lifecycle.read_completions(plan_id)?,
+        &lifecycle.history().read_completions(plan_id)?,
     ))
 }
 

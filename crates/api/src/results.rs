@@ -113,7 +113,7 @@ pub fn list_results(
     lifecycle: &Lifecycle,
     plan_id: PlanId,
 ) -> Result<Vec<ResultView>, LifecycleError> {
-    let results = lifecycle.list_results(plan_id)?;
+    let results = lifecycle.history().list_results(plan_id)?;
     Ok(results.iter().map(ResultView::new).collect())
 }
 
@@ -127,7 +127,7 @@ pub fn view_range(
     if range == ResultRange::Current {
         return Ok(sandboxes.view_changes(plan_id)?);
     }
-    let results = lifecycle.list_results(plan_id)?;
+    let results = lifecycle.history().list_results(plan_id)?;
     let last = results.len() as u32;
     let find = |number: u32| {
         let mut known = results.iter();

@@ -8,7 +8,7 @@ use plan::ledger::BudgetShortfall;
 use plan::project::{HostId, ProjectPause};
 use plan::stage::{ApplyState, ConstraintKind, WorkState};
 use plan::takeover::HolderLiveness;
-use plan::{Phase, Plan, PlanId, PlanStage, QualifiedName, Refusal, Verb};
+use plan::{Phase, PlanId, PlanStage, QualifiedName, Refusal, Verb};
 use store::PlanRow;
 
 use crate::judge::{CheckDepth, GateSubject};
@@ -107,7 +107,7 @@ impl Lifecycle {
             }
         };
         let plan = &snapshot.row.plan;
-        let obstacle = self.find_claim_obstacle(plan)?;
+        let obstacle = self.leases().find_claim_obstacle(plan)?;
         let needs_actor = match plan.phase() {
             Phase::Execute => true,
             // If the goal is the strategy, no actor runs.
@@ -141,35 +141,6 @@ impl Lifecycle {
             options: available_verbs(&snapshot.row.plan),
             row: snapshot.row,
             gate,
-        })
-    }
-
-    /// Returns why a queued plan cannot be claimed on this host. Returns nothing for a plan that is not queued.
-    pub fn find_claim_obstacle(
-        &self,
-        plan: &Plan,
-    ) -> Result<Option<ClaimObstacle>, LifecycleError> {
-        if plan.stage().queue_entry().is_none() {
-            return Ok(None);
-        }
-        // A prepared landing must be finished even if its project is paused or deleted.
-        let resources = plan.resources().iter().filter(|_| !plan.is_prepared());
-        for resource in resources {
-            let obstacle = match self.store.read_project(&resource.project)? {
-                None => ClaimObstacle::ProjectDeleted(resource.project.clone()),
-                Some(project) => match project.paused {
-                    Some(paused) => ClaimObstacle::ProjectPaused {
-                        project: project.name,
-                        paused,
-                    },
-                    None => continue,
-                },
-            };
-            return Ok(Some(obstacle));
-        }
-        Ok(match self.sandboxes().check_resources_reachable(plan) {
-            Err(LifecycleError::WaitingForHost { host, .. }) => Some(ClaimObstacle::Host(host)),
-            Err(_) | Ok(()) => None,
         })
     }
 }

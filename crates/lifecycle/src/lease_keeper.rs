@@ -60,7 +60,7 @@ impl<'a> LeaseKeeper<'a> {
 
     /// Returns nothing if this epoch does not hold the plan. The length of its lease is not stored, so renewals are
     /// based on what remains.
-    fn for_epoch(
+    pub fn for_epoch(
         lifecycle: &'a Lifecycle,
         plan_id: PlanId,
         epoch: Epoch,
@@ -161,25 +161,6 @@ impl Claim {
     }
 }
 
-impl Lifecycle {
-    /// Runs an effect and renews the lease meanwhile, unless the caller does so already.
-    pub(crate) fn keep_lease_while<T>(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        call: &Call,
-        effect: impl FnOnce() -> T,
-    ) -> T {
-        if call.keeps_lease {
-            return effect();
-        }
-        match LeaseKeeper::for_epoch(self, plan_id, epoch, call) {
-            Some(keeper) => keeper.keep_while(effect),
-            None => effect(),
-        }
-    }
-}
-
 /// The remaining time of this holder's lease.
 fn remaining_lease(lifecycle: &Lifecycle, plan_id: PlanId, epoch: Epoch) -> Option<Span> {
     let row = lifecycle.store.read_plan(plan_id).ok()??;
@@ -275,16 +256,18 @@ mod tests {
         let (plan_id, epoch) = (claim.plan().id(), claim.epoch());
         clock.advance(Span::from_seconds(61));
         let call = Call::by(Caller::Person("ada".to_owned()));
-        let remaining = lifecycle.keep_lease_while(plan_id, epoch, &call, || {
-            let began = Instant::now();
-            loop {
-                let remaining = remaining_lease(&lifecycle, plan_id, epoch).unwrap();
-                if remaining > Span(0) || began.elapsed() > Duration::from_secs(60) {
-                    return remaining;
+        let remaining = lifecycle
+            .leases()
+            .keep_lease_while(plan_id, epoch, &call, || {
+                let began = Instant::now();
+                loop {
+                    let remaining = remaining_lease(&lifecycle, plan_id, epoch).unwrap();
+                    if remaining > Span(0) || began.elapsed() > Duration::from_secs(60) {
+                        return remaining;
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
                 }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        });
+            });
         assert!(remaining > Span::from_seconds(9), "{remaining:?}");
     }
 }

@@ -8,7 +8,10 @@ use plan::takeover::{self, HolderLiveness};
 use plan::{Epoch, Plan, PlanId, Refusal, Timestamp};
 use store::PlanRow;
 
-use crate::{Call, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, OperationOutcome};
+use crate::lease_keeper::LeaseKeeper;
+use crate::{
+    Call, ClaimObstacle, DEFAULT_LEASE, LeaseWatch, Lifecycle, LifecycleError, OperationOutcome,
+};
 
 /// Leases of plans.
 #[derive(Clone, Copy)]
@@ -127,6 +130,54 @@ impl Leases<'_> {
             }
         }
         Ok(reclaimed)
+    }
+
+    /// Returns why a queued plan cannot be claimed on this host. Returns nothing for a plan that is not queued.
+    pub fn find_claim_obstacle(
+        &self,
+        plan: &Plan,
+    ) -> Result<Option<ClaimObstacle>, LifecycleError> {
+        if plan.stage().queue_entry().is_none() {
+            return Ok(None);
+        }
+        // A prepared landing must be finished even if its project is paused or deleted.
+        let resources = plan.resources().iter().filter(|_| !plan.is_prepared());
+        for resource in resources {
+            let obstacle = match self.lifecycle.store.read_project(&resource.project)? {
+                None => ClaimObstacle::ProjectDeleted(resource.project.clone()),
+                Some(project) => match project.paused {
+                    Some(paused) => ClaimObstacle::ProjectPaused {
+                        project: project.name,
+                        paused,
+                    },
+                    None => continue,
+                },
+            };
+            return Ok(Some(obstacle));
+        }
+        Ok(
+            match self.lifecycle.sandboxes().check_resources_reachable(plan) {
+                Err(LifecycleError::WaitingForHost { host, .. }) => Some(ClaimObstacle::Host(host)),
+                Err(_) | Ok(()) => None,
+            },
+        )
+    }
+
+    /// Runs an effect and renews the lease meanwhile, unless the caller does so already.
+    pub(crate) fn keep_lease_while<T>(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        call: &Call,
+        effect: impl FnOnce() -> T,
+    ) -> T {
+        if call.keeps_lease {
+            return effect();
+        }
+        match LeaseKeeper::for_epoch(self.lifecycle, plan_id, epoch, call) {
+            Some(keeper) => keeper.keep_while(effect),
+            None => effect(),
+        }
     }
 
     /// Checks whether the process that holds a plan runs on this host. Returns nothing if the plan is not held.

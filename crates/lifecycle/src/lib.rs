@@ -10,6 +10,7 @@
 // A new state, event or command must be a compile error wherever it is matched.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod actions;
 mod batch;
 mod budget;
 mod call;
@@ -21,6 +22,7 @@ mod event_tail;
 mod events;
 mod execution_context;
 mod handle;
+mod history;
 mod id_generator;
 mod judge;
 mod lease_keeper;
@@ -39,6 +41,7 @@ mod submit;
 mod transcript_stream;
 mod work;
 
+pub use actions::Actions;
 pub use batch::NextPhase;
 pub use budget::Budgets;
 pub use call::Call;
@@ -49,6 +52,7 @@ pub use error::{LifecycleError, RuleProblem};
 pub use events::{CommitWatcher, EventStream};
 pub use execution_context::{ChangesetHandle, ExecutionContext};
 pub use handle::HandleError;
+pub use history::PlanHistory;
 pub use judge::{Gates, RuleCheckConfig, check_rule, default_gates, unmatched_globs};
 pub use lease_watch::LeaseWatch;
 pub use leases::Leases;

@@ -1,27 +1,25 @@
-//! The operations on plans, actions and rules. Each submits one command. A command that needs no preparation has no
+//! The operations on plans. Each submits one command. A command that needs no preparation has no
 //! function here: see [`Lifecycle::submit_command`].
 
 use std::sync::Arc;
 
-use plan::action::ActionDefinition;
 use plan::changeset::{Node, TreePath};
 use plan::command::{
-    ApplyPlan, ApproveResult, ArchiveAction, CancelPlan, ClaimPhase, CompleteExecute, CreateAction,
-    CreatePlan, ExecutePlan, NewPlan, OpenChangeset, PlainCommand, PrepareApply, RecordRuling,
-    RetryPhase, ReviseWork, WaiveRule,
+    ApplyPlan, CancelPlan, ClaimPhase, CompleteExecute, CreatePlan, ExecutePlan, NewPlan,
+    OpenChangeset, PlainCommand, RetryPhase, ReviseWork,
 };
-use plan::invariant::{Gate, RuleName};
-use plan::judgement::{GateJudgement, RuleOutcome};
+use plan::invariant::Gate;
+use plan::judgement::GateJudgement;
 use plan::plan::{PlanLimits, ProfileSource};
 use plan::repository_policy::SandboxCleanupPolicy;
-use plan::stage::{ApplyState, RefMove, ResultContent, WorkState};
+use plan::stage::{ResultContent, WorkState};
 use plan::{
-    Action, ActorDefinition, Command, CommandReceipt, Epoch, LandingOptions, Phase, Plan,
-    PlanActors, PlanId, PlanStage, Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy, Span,
+    ActorDefinition, Command, CommandReceipt, Epoch, Phase, Plan, PlanActors, PlanId, PlanStage,
+    Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy, Span,
 };
 use store::CommitOutcome;
 
-use crate::judge::{GateSubject, check_rule};
+use crate::judge::GateSubject;
 use crate::{Call, Claim, Lifecycle, LifecycleError, SubmitExceptions};
 use plan::reads::CommandTarget;
 
@@ -33,17 +31,6 @@ pub struct OperationOutcome {
     pub receipt: CommandReceipt,
     /// The operation was already done, under the same key or by the same holder.
     pub repeated: bool,
-}
-
-/// What an approval is given for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ApprovalPurpose {
-    /// For any later landing.
-    Standing,
-    /// For the landing that the caller is about to start.
-    CallerLanding,
-    /// For a landing by the engine.
-    EngineLanding,
 }
 
 /// The input for a new plan.
@@ -76,31 +63,6 @@ pub struct UseRequest {
 }
 
 impl Lifecycle {
-    pub fn create_action(
-        &self,
-        definition: ActionDefinition,
-        call: &Call,
-    ) -> Result<Action, LifecycleError> {
-        for rule in &definition.invariants {
-            check_rule(rule)?;
-        }
-        let name = definition.name.clone();
-        self.submit(CreateAction(definition), &CommandTarget::default(), call)?;
-        self.get_action(&name)
-            .map_err(LifecycleError::into_commit_unknown)
-    }
-
-    /// Archives an action. No new plans can use it; existing plans continue.
-    pub fn archive_action(
-        &self,
-        name: &QualifiedName,
-        call: &Call,
-    ) -> Result<Action, LifecycleError> {
-        self.submit(ArchiveAction(name.clone()), &CommandTarget::default(), call)?;
-        self.get_action(name)
-            .map_err(LifecycleError::into_commit_unknown)
-    }
-
     /// Returns an id that no plan has, for [`UseRequest::plan_id`].
     pub fn new_plan_id(&self) -> PlanId {
         self.ids.new_plan_id()
@@ -236,86 +198,10 @@ impl Lifecycle {
         }
         let gate_subject = GateSubject::Result(&result);
         // The rule checks may take longer than the lease.
-        let committed = self.keep_lease_while(plan_id, epoch, call, || {
+        let committed = self.leases().keep_lease_while(plan_id, epoch, call, || {
             self.gates()
                 .submit_judged(plan_id, Gate::Result, &gate_subject, call, complete)
         })?;
-        self.read_outcome(committed)
-    }
-
-    /// Approves the result for landing with these options. Does not land it.
-    pub fn approve_result(
-        &self,
-        plan_id: PlanId,
-        options: &LandingOptions,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.submit_approval(plan_id, options, ApprovalPurpose::Standing, call)
-    }
-
-    /// Approves the result and asks the engine to land it. Whoever drives the plan next lands it. A landing that could
-    /// not be completed is queued again in a second commit.
-    pub fn request_landing(
-        &self,
-        plan_id: PlanId,
-        options: &LandingOptions,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let plan = self.get_plan(plan_id)?.plan;
-        if plan.has_targets() && plan.result().is_some() {
-            self.landing().check_landing_options(&plan, options)?;
-        }
-        let done = self.submit_approval(plan_id, options, ApprovalPurpose::EngineLanding, call)?;
-        match done.plan.stage() {
-            PlanStage::Apply(ApplyState::Constrained(_)) => {
-                self.retry_phase(plan_id, false, None, &call.follow_up())
-            }
-            PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => Ok(done),
-        }
-    }
-
-    pub(crate) fn submit_approval(
-        &self,
-        plan_id: PlanId,
-        options: &LandingOptions,
-        purpose: ApprovalPurpose,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.landing().check_can_land(plan_id, options)?;
-        let row = self.get_plan(plan_id)?;
-        let targets = self.gates().read_targets(&row.plan, Gate::Apply)?;
-        let approve = ApproveResult {
-            options: options.clone(),
-            targets,
-            once: purpose != ApprovalPurpose::Standing,
-            lands: purpose == ApprovalPurpose::EngineLanding,
-        };
-        let committed = self.submit(approve, &CommandTarget::for_plan(&row.plan), call)?;
-        self.read_outcome(committed)
-    }
-
-    /// Records a person's verdict on an `ask` rule, for the plan in its current state.
-    pub fn record_ruling(
-        &self,
-        plan_id: PlanId,
-        rule: RuleName,
-        outcome: RuleOutcome,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
-        let gate = next_gate(&row.plan);
-        let targets = self.gates().read_targets(&row.plan, gate)?;
-        let gate_subject = match row.plan.result() {
-            Some(result) if gate == Gate::Apply => GateSubject::Result(result),
-            Some(_) | None => GateSubject::Plan,
-        };
-        let command = RecordRuling {
-            rule,
-            subject: gate_subject.compute_digest(&row.plan, gate),
-            outcome,
-            targets,
-        };
-        let committed = self.submit(command, &CommandTarget::for_plan(&row.plan), call)?;
         self.read_outcome(committed)
     }
 
@@ -344,28 +230,6 @@ impl Lifecycle {
         call: &Call,
     ) -> Result<Claim, LifecycleError> {
         self.claim_phase(plan_id, Phase::Apply, owner, lease, call)
-    }
-
-    /// Stores the intended ref moves. After this, a landing can only be finished or withdrawn.
-    pub fn prepare_apply(
-        &self,
-        plan_id: PlanId,
-        epoch: Epoch,
-        moves: &[RefMove],
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
-        let gate_subject = self.gates().read_merged_trees(&row.plan, moves)?;
-        let committed =
-            self.gates()
-                .submit_judged(plan_id, Gate::Apply, &gate_subject, call, |judgement| {
-                    PrepareApply {
-                        epoch,
-                        moves: moves.to_vec(),
-                        judgement,
-                    }
-                })?;
-        self.read_outcome(committed)
     }
 
     /// Queues the phase again. `fresh` discards the work so far.
@@ -399,24 +263,6 @@ impl Lifecycle {
             },
             call,
         )
-    }
-
-    /// Waives a rule for this plan.
-    pub fn waive_rule(
-        &self,
-        plan_id: PlanId,
-        rule: RuleName,
-        reason: &str,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        let row = self.get_plan(plan_id)?;
-        let waive = WaiveRule {
-            rule,
-            reason: reason.to_owned(),
-            targets: self.gates().read_targets(&row.plan, next_gate(&row.plan))?,
-        };
-        let committed = self.submit(waive, &CommandTarget::for_plan(&row.plan), call)?;
-        self.read_outcome(committed)
     }
 
     /// Cancels the plan. Nothing lands.

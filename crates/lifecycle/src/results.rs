@@ -1,9 +1,7 @@
 //! The numbered results of a plan. The numbers follow from the log: the first result is r1.
 
 use plan::stage::ResultContent;
-use plan::{Caller, Event, PlanId, RecordedEvent, Timestamp};
-
-use crate::{Lifecycle, LifecycleError};
+use plan::{Caller, Event, RecordedEvent, Timestamp};
 
 /// One result of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,14 +25,7 @@ pub enum ResultSource {
     Picked,
 }
 
-impl Lifecycle {
-    /// Returns all results of a plan, oldest first, including those that were discarded later.
-    pub fn list_results(&self, plan_id: PlanId) -> Result<Vec<NumberedResult>, LifecycleError> {
-        Ok(collect_results(&self.read_history(plan_id)?))
-    }
-}
-
-fn collect_results(history: &[RecordedEvent]) -> Vec<NumberedResult> {
+pub(crate) fn collect_results(history: &[RecordedEvent]) -> Vec<NumberedResult> {
     let results = history.iter().filter_map(|recorded| {
         let (content, source) = result_of_event(&recorded.event)?;
         Some((recorded, content, source))

@@ -1,13 +1,14 @@
 //! Rules: storing them, and finding those that apply to a plan.
 
-use plan::command::{AddRule, RemoveRule};
-use plan::invariant::{RuleBook, RuleDraft, RuleName, RuleScope};
+use plan::command::{AddRule, RecordRuling, RemoveRule, WaiveRule};
+use plan::invariant::{Gate, RuleBook, RuleDraft, RuleName, RuleScope};
+use plan::judgement::RuleOutcome;
 use plan::reads::CommandTarget;
 use plan::{Plan, PlanId};
 
-use crate::judge::check_rule;
+use crate::judge::{GateSubject, check_rule};
 use crate::operations::next_gate;
-use crate::{Call, Lifecycle, LifecycleError};
+use crate::{Call, Lifecycle, LifecycleError, OperationOutcome};
 
 /// Stored rules, and those of repositories.
 #[derive(Clone, Copy)]
@@ -45,6 +46,56 @@ impl Rules<'_> {
         self.lifecycle
             .submit(RemoveRule { scope, name }, &target, call)?;
         Ok(())
+    }
+
+    /// Records a person's verdict on an `ask` rule, for the plan in its current state.
+    pub fn record_ruling(
+        &self,
+        plan_id: PlanId,
+        rule: RuleName,
+        outcome: RuleOutcome,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.lifecycle.get_plan(plan_id)?;
+        let gate = next_gate(&row.plan);
+        let targets = self.lifecycle.gates().read_targets(&row.plan, gate)?;
+        let gate_subject = match row.plan.result() {
+            Some(result) if gate == Gate::Apply => GateSubject::Result(result),
+            Some(_) | None => GateSubject::Plan,
+        };
+        let command = RecordRuling {
+            rule,
+            subject: gate_subject.compute_digest(&row.plan, gate),
+            outcome,
+            targets,
+        };
+        let committed =
+            self.lifecycle
+                .submit(command, &CommandTarget::for_plan(&row.plan), call)?;
+        self.lifecycle.read_outcome(committed)
+    }
+
+    /// Waives a rule for this plan.
+    pub fn waive_rule(
+        &self,
+        plan_id: PlanId,
+        rule: RuleName,
+        reason: &str,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.lifecycle.get_plan(plan_id)?;
+        let waive = WaiveRule {
+            rule,
+            reason: reason.to_owned(),
+            targets: self
+                .lifecycle
+                .gates()
+                .read_targets(&row.plan, next_gate(&row.plan))?,
+        };
+        let committed = self
+            .lifecycle
+            .submit(waive, &CommandTarget::for_plan(&row.plan), call)?;
+        self.lifecycle.read_outcome(committed)
     }
 
     /// Returns the stored rules of all scopes.

@@ -50,7 +50,7 @@ fn threads_that_share_a_context_record_each_into_their_own_changeset() {
         workers
             .into_iter()
             .for_each(|worker| worker.join().unwrap());
-        for (changeset, entries) in lifecycle.list_changesets(plan_id).unwrap() {
+        for (changeset, entries) in lifecycle.history().list_changesets(plan_id).unwrap() {
             let own = format!("{}/", changeset.node);
             assert_eq!(entries.len(), 2);
             assert!(
@@ -87,6 +87,7 @@ fn without_a_node_a_record_goes_to_the_only_open_changeset_or_is_refused() {
             Err(error) => panic!("{error}"),
         }
         let entries: usize = lifecycle
+            .history()
             .list_changesets(plan_id)
             .unwrap()
             .iter()
@@ -112,7 +113,11 @@ fn a_record_that_races_the_result_is_in_it_or_refused() {
         };
         let recorded = handle.record_change(modified_entry("x"));
         finisher.join().unwrap();
-        let (changeset, entries) = lifecycle.list_changesets(plan_id).unwrap().remove(0);
+        let (changeset, entries) = lifecycle
+            .history()
+            .list_changesets(plan_id)
+            .unwrap()
+            .remove(0);
         let seal = changeset.seal.unwrap();
         assert_eq!(entries.len(), usize::from(recorded.is_ok()));
         assert_eq!(seal.entries, entries.len() as u64);

@@ -160,7 +160,7 @@ fn list_agents(app: &App) -> Result<Candidates, CommandError> {
 fn list_actions(app: &App) -> Result<Candidates, CommandError> {
     const MAX_ACTIONS: usize = 200;
     let in_repository = current_repository::list_actions()?;
-    let stored = app.lifecycle()?.list_actions(None, MAX_ACTIONS)?;
+    let stored = app.lifecycle()?.actions().list_actions(None, MAX_ACTIONS)?;
     let stored = stored
         .iter()
         .filter(|action| {

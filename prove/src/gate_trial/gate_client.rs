@@ -76,7 +76,7 @@ impl GateClient<'_> {
         });
         // Also true if the plan was revised after its approval.
         let was_approved = |plan: &Plan| -> Result<bool, LifecycleError> {
-            let completions = self.lifecycle.read_completions(plan.id())?;
+            let completions = self.lifecycle.history().read_completions(plan.id())?;
             Ok(completions.contains_key(&Verb::Approve))
         };
         let mut approved = Vec::new();

@@ -88,9 +88,11 @@ impl GateClient<'_> {
             PlanStage::Execute(WorkState::Complete) => {
                 let answer = match self.random.u8(..100) {
                     0..70 => self.lifecycle.apply_plan(id, &call),
-                    70..80 => self
-                        .lifecycle
-                        .approve_result(id, &LandingOptions::default(), &call),
+                    70..80 => self.lifecycle.landing().approve_result(
+                        id,
+                        &LandingOptions::default(),
+                        &call,
+                    ),
                     _ => self
                         .lifecycle
                         .revise_plan(id, "Once more", Vec::new(), &call),
@@ -131,11 +133,14 @@ impl GateClient<'_> {
                         false => RuleOutcome::Failed("no".to_owned()),
                     };
                     self.lifecycle
+                        .rules()
                         .record_ruling(plan.id(), rule.draft.name, outcome, &call)
                 }
-                _ => self
-                    .lifecycle
-                    .waive_rule(plan.id(), rule.draft.name, "so be it", &call),
+                _ => {
+                    self.lifecycle
+                        .rules()
+                        .waive_rule(plan.id(), rule.draft.name, "so be it", &call)
+                }
             },
             (_, 95..) => self.lifecycle.cancel_plan(plan.id(), Some("enough"), &call),
             (_, 85..) => {

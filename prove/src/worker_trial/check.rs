@@ -55,7 +55,7 @@ pub fn check_outcome(
     let mut event_dump = EventDump::create_in(&env.records_dir)?;
     for plan in &plans {
         let plan_id = plan.id().to_string();
-        let history = env.lifecycle.read_history(plan.id())?;
+        let history = env.lifecycle.history().read_history(plan.id())?;
         event_dump.append_events(&history)?;
         let mut permissions = PermissionLog::read(&history);
         for call in made_calls.iter().filter(|call| call.plan_id == plan_id) {

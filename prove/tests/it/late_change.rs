@@ -84,7 +84,7 @@ fn a_change_recorded_after_the_judgement_is_judged_too() {
     lifecycle
         .complete_execute(plan_id, epoch, &result, &call)
         .unwrap();
-    let history = lifecycle.read_history(plan_id).unwrap();
+    let history = lifecycle.history().read_history(plan_id).unwrap();
     let unmet = history.iter().find_map(|recorded| match &recorded.event {
         Event::ExecuteCompleted { unmet, .. } => Some(unmet.len()),
         _ => None,

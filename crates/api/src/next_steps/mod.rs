@@ -173,7 +173,7 @@ pub fn next_steps(
     row: &PlanRow,
     viewer: &Caller,
 ) -> Result<Vec<NextStep>, LifecycleError> {
-    let obstacle = lifecycle.find_claim_obstacle(&row.plan)?;
+    let obstacle = lifecycle.leases().find_claim_obstacle(&row.plan)?;
     let offer = StepOffer::new(lifecycle, row, viewer, obstacle, RuleFindings::Stored)?;
     Ok(offer.list_steps())
 }

@@ -21,7 +21,9 @@ pub fn approve_result(
     call: &Call,
 ) -> Result<OperationOutcome, LifecycleError> {
     let plan = lifecycle.get_plan(plan_id)?.plan;
-    lifecycle.approve_result(plan_id, &request.options_to_approve(&plan), call)
+    lifecycle
+        .landing()
+        .approve_result(plan_id, &request.options_to_approve(&plan), call)
 }
 
 /// Approves the result and asks the engine to land it. Whoever drives the plan next, such as a worker, lands it;
@@ -33,7 +35,9 @@ pub fn request_landing(
     call: &Call,
 ) -> Result<OperationOutcome, LifecycleError> {
     let plan = lifecycle.get_plan(plan_id)?.plan;
-    lifecycle.request_landing(plan_id, &request.options_to_land(&plan), call)
+    lifecycle
+        .landing()
+        .request_landing(plan_id, &request.options_to_land(&plan), call)
 }
 
 /// A person's answer to an `ask` rule.
@@ -57,7 +61,9 @@ pub fn record_ruling(
         Some(reason) => RuleOutcome::Failed(reason.clone()),
         None => RuleOutcome::Held,
     };
-    lifecycle.record_ruling(plan_id, request.rule.clone(), outcome, call)
+    lifecycle
+        .rules()
+        .record_ruling(plan_id, request.rule.clone(), outcome, call)
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -241,7 +247,9 @@ pub fn waive_rule(
     request: &WaiveRequest,
     call: &Call,
 ) -> Result<OperationOutcome, LifecycleError> {
-    lifecycle.waive_rule(plan_id, request.rule.clone(), &request.reason, call)
+    lifecycle
+        .rules()
+        .waive_rule(plan_id, request.rule.clone(), &request.reason, call)
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

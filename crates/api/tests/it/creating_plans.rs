@@ -242,7 +242,7 @@ fn a_plan_keeps_the_action_that_its_repository_defined() {
     assert_ne!(frozen(&first), frozen(&second));
     for (created, description) in [(&first, "Tidy up"), (&second, "Tidy up well")] {
         assert!(actions::is_frozen(&frozen(created)));
-        let stored = lifecycle.get_action(&frozen(created)).unwrap();
+        let stored = lifecycle.actions().get_action(&frozen(created)).unwrap();
         assert_eq!(stored.definition.description, description);
     }
 }
@@ -251,6 +251,7 @@ fn a_plan_keeps_the_action_that_its_repository_defined() {
 fn a_stored_action_wins_and_the_repositorys_is_mentioned() {
     let lifecycle = open_engine();
     lifecycle
+        .actions()
         .create_action(samples::reusable_action("tidy"), &call_as_ada())
         .unwrap();
     let mut config = config_with_actors(&["robot"]);

@@ -125,7 +125,10 @@ impl Gates<'_> {
         let mut trees = Vec::new();
         if let Some(local_host) = &self.lifecycle.local_host {
             for step in moves {
-                let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
+                let location = self
+                    .lifecycle
+                    .projects()
+                    .locate_resource_named(plan, &step.resource)?;
                 let sandbox_key = SandboxKey {
                     plan_id: plan.id(),
                     resource: &location,
@@ -151,7 +154,10 @@ impl GateEvaluation<'_> {
         let plan = &self.snapshot.row.plan;
         let mut visited = Vec::new();
         for step in self.gate_subject.tree_changes() {
-            let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,

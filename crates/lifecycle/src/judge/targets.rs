@@ -31,6 +31,7 @@ impl Gates<'_> {
         for resource in plan.resources() {
             let target = self
                 .lifecycle
+                .projects()
                 .locate_resource(resource)
                 .and_then(|location| self.read_target(&location));
             match target {
@@ -61,7 +62,10 @@ impl Gates<'_> {
             return Ok(targets);
         }
         for step in moves {
-            let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &step.resource)?;
             let (tip, rules) = match &location.location {
                 // An uncommitted landing merges with a snapshot of the working tree, whose rules are not
                 // committed. The rules of the target branch apply.

@@ -53,7 +53,7 @@ impl PlanSandboxes<'_> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut trees = Vec::new();
         let mut captured = Vec::new();
-        let locations = self.lifecycle.locate_resources(plan)?;
+        let locations = self.lifecycle.projects().locate_resources(plan)?;
         for (location, resource) in locations.iter().zip(plan.resources()) {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),

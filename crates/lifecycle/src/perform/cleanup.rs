@@ -48,7 +48,7 @@ impl PlanSandboxes<'_> {
             true => self.find_submitted_result(plan)?,
             false => None,
         };
-        for location in self.lifecycle.locate_resources(plan)? {
+        for location in self.lifecycle.projects().locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -73,7 +73,7 @@ impl PlanSandboxes<'_> {
                 leftover,
             }));
         }
-        let locations = self.lifecycle.locate_resources(plan)?;
+        let locations = self.lifecycle.projects().locate_resources(plan)?;
         let release_pins = || {
             for location in locations.iter().filter(|_| plan.stage().is_final()) {
                 let sandbox_key = SandboxKey {
@@ -96,7 +96,7 @@ impl PlanSandboxes<'_> {
         if plan.sandbox_preparation().picked.is_empty() {
             return Ok(plan.result().cloned());
         }
-        let results = self.lifecycle.list_results(plan.id())?;
+        let results = self.lifecycle.history().list_results(plan.id())?;
         let mut submitted = results.into_iter().rev();
         let submitted = submitted.find(|result| result.source != ResultSource::Picked);
         Ok(submitted.map(|result| result.content))
@@ -110,7 +110,7 @@ impl PlanSandboxes<'_> {
         let plan = self.lifecycle.get_plan(plan_id)?.plan;
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut restored = Vec::new();
-        for location in self.lifecycle.locate_resources(&plan)? {
+        for location in self.lifecycle.projects().locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -133,7 +133,7 @@ impl PlanSandboxes<'_> {
         let plan = self.lifecycle.get_plan(plan_id)?.plan;
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for location in self.lifecycle.locate_resources(&plan)? {
+        for location in self.lifecycle.projects().locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -152,7 +152,7 @@ impl PlanSandboxes<'_> {
         let plan = self.lifecycle.get_plan(plan_id)?.plan;
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for location in self.lifecycle.locate_resources(&plan)? {
+        for location in self.lifecycle.projects().locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -199,7 +199,7 @@ impl PlanSandboxes<'_> {
     ) -> Result<Vec<OpenSandbox>, LifecycleError> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let mut found = Vec::new();
-        for location in self.lifecycle.locate_resources(plan)? {
+        for location in self.lifecycle.projects().locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,

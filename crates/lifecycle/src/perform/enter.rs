@@ -46,9 +46,12 @@ impl PlanSandboxes<'_> {
         if plan.resources().is_empty() || claim.phase() == Phase::Apply || !plan.is_held_by(epoch) {
             return Ok(claim);
         }
-        let entered = self.lifecycle.keep_lease_while(plan.id(), epoch, call, || {
-            self.enter_sandboxes(plan, epoch, &call.follow_up())
-        });
+        let entered = self
+            .lifecycle
+            .leases()
+            .keep_lease_while(plan.id(), epoch, call, || {
+                self.enter_sandboxes(plan, epoch, &call.follow_up())
+            });
         match entered {
             Ok((plan, sandboxes, locks)) => {
                 claim.outcome.plan = plan;
@@ -81,7 +84,7 @@ impl PlanSandboxes<'_> {
     /// Checks that a plan's resources are on this host. Runs before a claim, so that a plan on another
     /// host stays claimable there. Missing resources are reported by the claim itself.
     pub(crate) fn check_resources_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
-        match self.lifecycle.locate_resources(plan) {
+        match self.lifecycle.projects().locate_resources(plan) {
             Err(error @ (LifecycleError::WaitingForHost { .. } | LifecycleError::NoLocalHost)) => {
                 Err(error)
             }
@@ -96,7 +99,7 @@ impl PlanSandboxes<'_> {
             return Ok(());
         };
         for resource in plan.resources() {
-            match self.lifecycle.locate_resource(resource) {
+            match self.lifecycle.projects().locate_resource(resource) {
                 Ok(location) => local_host.sandboxes.check_location(&location)?,
                 Err(LifecycleError::WaitingForHost { .. }) => {}
                 Err(error) => return Err(error),
@@ -123,7 +126,7 @@ impl PlanSandboxes<'_> {
     ) -> Result<(Plan, Vec<EnteredSandbox>, Vec<SharedLock>), LifecycleError> {
         let (mut sandboxes, mut locks) = (Vec::new(), Vec::new());
         let mut bases = Vec::new();
-        for location in self.lifecycle.locate_resources(plan)? {
+        for location in self.lifecycle.projects().locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -283,7 +286,7 @@ impl PlanSandboxes<'_> {
         for name in projects {
             let project = self.lifecycle.projects().get_project(name)?;
             for resource in project.freeze_resources() {
-                locations.push(self.lifecycle.locate_resource(&resource)?);
+                locations.push(self.lifecycle.projects().locate_resource(&resource)?);
             }
         }
         Ok(locations)

@@ -82,7 +82,7 @@ impl PlanSandboxes<'_> {
     ) -> Result<Vec<ResourceChanges>, LifecycleError> {
         let plan = self.lifecycle.get_plan(plan_id)?.plan;
         let mut changes = Vec::new();
-        for location in self.lifecycle.locate_resources(&plan)? {
+        for location in self.lifecycle.projects().locate_resources(&plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,

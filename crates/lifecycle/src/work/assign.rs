@@ -7,22 +7,24 @@ use plan::invariant::{Gate, RuleCheck};
 use plan::{Epoch, Event, Phase, Plan, RecordedEvent};
 use sandbox::{RunRecord, SandboxKey};
 
-use crate::reading::collect_decisions;
-use crate::{Claim, Lifecycle, LifecycleError};
+use crate::history::collect_decisions;
+use crate::{Claim, LifecycleError};
 
-impl Lifecycle {
-    pub(super) fn build_assignment(&self, claim: &Claim) -> Result<Assignment, LifecycleError> {
-        let plan = claim.plan();
-        let history = self.read_history(plan.id())?;
-        let targets = self.gates().read_targets(plan, Gate::Execute)?;
-        let rules = self
+impl Claim {
+    pub(super) fn build_assignment(&self) -> Result<Assignment, LifecycleError> {
+        let (lifecycle, plan) = (&self.lifecycle, self.plan());
+        let history = lifecycle.history().read_history(plan.id())?;
+        let targets = lifecycle.gates().read_targets(plan, Gate::Execute)?;
+        let rules = lifecycle
             .rules()
             .rules_for_plan(plan)?
             .with_plan_rules(plan, &targets);
         let history_notes = HistoryNotes::from_events(&history, plan);
         let action = plan.action();
-        let action = action.map(|name| self.get_action(name)).transpose()?;
-        let sandboxes = claim.sandboxes().iter().map(|sandbox| AssignedSandbox {
+        let action = action
+            .map(|name| lifecycle.actions().get_action(name))
+            .transpose()?;
+        let sandboxes = self.sandboxes().iter().map(|sandbox| AssignedSandbox {
             resource: sandbox.resource.clone(),
             path: sandbox.path.clone(),
         });
@@ -36,13 +38,13 @@ impl Lifecycle {
             });
         Ok(Assignment {
             plan: plan.id(),
-            phase: claim.phase(),
+            phase: self.phase(),
             attempt: plan.attempt(),
             run_key: format!(
                 "{}-{}-{}",
                 plan.id(),
-                claim.phase(),
-                plan.entry_number(claim.phase())
+                self.phase(),
+                plan.entry_number(self.phase())
             ),
             goal: plan.goal().to_string(),
             description: action.and_then(|action| action.definition.long_description),
@@ -65,7 +67,7 @@ impl Lifecycle {
                     .map(|span| span.as_seconds().unsigned_abs()),
                 attempts: plan.limits().attempts,
             },
-            earlier: self.find_earlier_session(plan, claim.phase())?,
+            earlier: self.find_earlier_session(plan, self.phase())?,
         })
     }
 
@@ -75,12 +77,13 @@ impl Lifecycle {
         if plan.resources().is_empty() {
             return Ok(paths);
         }
-        for location in self.locate_resources(plan)? {
+        for location in self.lifecycle.projects().locate_resources(plan)? {
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
             };
             let conflicted = self
+                .lifecycle
                 .local_host()?
                 .sandboxes
                 .capture()
@@ -96,7 +99,7 @@ impl Lifecycle {
         plan: &Plan,
         phase: Phase,
     ) -> Result<Option<EarlierSession>, LifecycleError> {
-        let Some(local_host) = &self.local_host else {
+        let Some(local_host) = &self.lifecycle.local_host else {
             return Ok(None);
         };
         let actor = plan.actor_for_phase(phase);

@@ -159,7 +159,7 @@ impl PlanDriver<'_> {
         stop: &Stop,
     ) -> Result<Report, LifecycleError> {
         let plan = claim.plan();
-        let assignment = self.lifecycle.build_assignment(claim)?;
+        let assignment = claim.build_assignment()?;
         let began = Instant::now();
         let (mut readable, mut locks) = (Vec::new(), Vec::new());
         let mut run_dir = PathBuf::new();
@@ -168,7 +168,7 @@ impl PlanDriver<'_> {
                 .sandboxes
                 .runs()
                 .create_run_dir(plan.id(), claim.epoch())?;
-            for location in self.lifecycle.locate_resources(plan)? {
+            for location in self.lifecycle.projects().locate_resources(plan)? {
                 let sandbox_key = SandboxKey {
                     plan_id: plan.id(),
                     resource: &location,
@@ -418,7 +418,7 @@ impl Claim {
     fn record_ignored_files(&self) {
         let (Ok(local_host), Ok(locations)) = (
             self.lifecycle.local_host(),
-            self.lifecycle.locate_resources(self.plan()),
+            self.lifecycle.projects().locate_resources(self.plan()),
         ) else {
             return;
         };

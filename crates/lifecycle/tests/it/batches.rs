@@ -98,7 +98,7 @@ fn run_whole_plan(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
             .complete_execute_and_continue(&make_report(), TEST_LEASE)
             .unwrap(),
     );
-    lifecycle.read_history(plan_id).unwrap()
+    lifecycle.history().read_history(plan_id).unwrap()
 }
 
 fn run_whole_plan_in_steps(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
@@ -122,7 +122,7 @@ fn run_whole_plan_in_steps(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
         .start_apply(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
     claim.complete_apply(Vec::new()).unwrap();
-    lifecycle.read_history(plan_id).unwrap()
+    lifecycle.history().read_history(plan_id).unwrap()
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn claiming_and_completing_take_one_commit_each_with_the_budget() {
         assert_eq!(read_stage(lifecycle, plan_id), "apply/applied", "{store}");
         let seen: Vec<u64> = seen.lock().unwrap().iter().map(|one| one.cost).collect();
         assert_eq!(seen, [10 * CENT], "{store}");
-        let history = lifecycle.read_history(plan_id).unwrap();
+        let history = lifecycle.history().read_history(plan_id).unwrap();
         let claims = history.iter().enumerate().skip(1);
         let mut claims = claims.filter(|(_, one)| one.event.kind() == "claimed");
         let (execute, _) = claims.nth(1).unwrap();

@@ -170,21 +170,24 @@ fn any_past_version_can_be_rebuilt() {
     claim.complete_strategize(Vec::new()).unwrap();
     let current = lifecycle.get_plan(plan_id).unwrap().plan;
     let first = lifecycle
+        .history()
         .plan_at_version(plan_id, PlanVersion(1))
         .unwrap()
         .unwrap();
     assert_eq!(first.stage().to_string(), "strategize/queued");
     assert_eq!(
         lifecycle
+            .history()
             .plan_at_version(plan_id, current.version())
             .unwrap(),
         Some(current.clone())
     );
     let future = lifecycle
+        .history()
         .plan_at_version(plan_id, current.version().next())
         .unwrap();
     assert!(future.is_none_or(|plan| plan.version() <= current.version()));
-    let root = &lifecycle.read_decisions(plan_id).unwrap()[0];
+    let root = &lifecycle.history().read_decisions(plan_id).unwrap()[0];
     assert_eq!(root.choice.as_str(), "Look around");
 }
 
@@ -245,7 +248,7 @@ fn a_report_ends_a_claim() {
         cost_micros: 500,
     };
     claim.complete(&report).unwrap();
-    let decisions = lifecycle.read_decisions(plan_id).unwrap();
+    let decisions = lifecycle.history().read_decisions(plan_id).unwrap();
     let choice = decisions.last().unwrap().choice.to_string();
     assert_eq!(choice, "Left first, then right");
     let settled = lifecycle

@@ -83,14 +83,19 @@ fn changes_go_to_the_changeset_of_their_unit_of_work() {
     let front_id = front_changes.id();
     front_changes.seal().unwrap();
     assert!(front.record_change(samples::created_entry("e")).is_err());
-    for (changeset, entries) in lifecycle.list_changesets(plan_id).unwrap() {
+    for (changeset, entries) in lifecycle.history().list_changesets(plan_id).unwrap() {
         let paths: Vec<String> = entries.iter().map(|entry| entry.path.to_string()).collect();
         match changeset.id == front_id {
             true => assert_eq!(paths, ["a", "d"]),
             false => assert_eq!(paths, ["b"]),
         }
     }
-    assert!(lifecycle.list_changesets(PlanId::from_parts(1, 1)).is_err());
+    assert!(
+        lifecycle
+            .history()
+            .list_changesets(PlanId::from_parts(1, 1))
+            .is_err()
+    );
 }
 
 #[test]
@@ -177,6 +182,7 @@ fn a_diagnosis_agrees_with_the_gate_and_changes_nothing() {
     let blocked = lifecycle.start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(blocked, Err(LifecycleError::Blocked(_))));
     lifecycle
+        .rules()
         .waive_rule(plan_id, "never".parse().unwrap(), "today", &call_as_ada())
         .unwrap();
     let gate = lifecycle.diagnose_plan(plan_id).unwrap().gate.unwrap();
@@ -217,6 +223,7 @@ fn rules_see_arguments_of_every_type() {
                       && {'k': [1, 2]}['k'].size() == 2";
     let rule = samples::rule_draft("sees", expression, &[Gate::Strategize]);
     lifecycle
+        .actions()
         .create_action(action_with_arguments(rule), &call_as_ada())
         .unwrap();
     let request = |share: &str| UseRequest {
@@ -252,9 +259,10 @@ fn rules_see_arguments_of_every_type() {
         lifecycle.start_strategize(fails, "w", TEST_LEASE, &call_as_ada()),
         Err(LifecycleError::Blocked(_))
     ));
-    assert_eq!(lifecycle.list_actions(None, 10).unwrap().len(), 1);
+    assert_eq!(lifecycle.actions().list_actions(None, 10).unwrap().len(), 1);
     assert_eq!(lifecycle.rules().list_rules().unwrap().rules.len(), 1);
     lifecycle
+        .actions()
         .archive_action(&samples::parse_name("tidy"), &call_as_ada())
         .unwrap();
     assert!(matches!(
@@ -275,7 +283,9 @@ fn an_invalid_rule_is_refused_before_it_is_stored() {
             matches!(added, Err(LifecycleError::InvalidRule(_))),
             "{invalid:.20}"
         );
-        let created = lifecycle.create_action(action_with_arguments(rule), &call_as_ada());
+        let created = lifecycle
+            .actions()
+            .create_action(action_with_arguments(rule), &call_as_ada());
         assert!(
             matches!(created, Err(LifecycleError::InvalidRule(_))),
             "{invalid:.20}"

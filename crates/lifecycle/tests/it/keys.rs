@@ -106,8 +106,16 @@ fn commands_on_actions_and_rules_are_done_once_per_key() {
     let [tidy, sweep] = ["tidy", "sweep"].map(samples::parse_name);
     check_key_applies_once(
         "make",
-        |call| lifecycle.create_action(samples::reusable_action("tidy"), call),
-        |call| lifecycle.create_action(samples::reusable_action("sweep"), call),
+        |call| {
+            lifecycle
+                .actions()
+                .create_action(samples::reusable_action("tidy"), call)
+        },
+        |call| {
+            lifecycle
+                .actions()
+                .create_action(samples::reusable_action("sweep"), call)
+        },
     );
     let rule = |name: &str| samples::rule_draft(name, "true", &[Gate::Apply]);
     check_key_applies_once(
@@ -140,11 +148,16 @@ fn commands_on_actions_and_rules_are_done_once_per_key() {
     assert_eq!(lifecycle.rules().list_rules().unwrap().rules.len(), 0);
     check_key_applies_once(
         "away",
-        |call| lifecycle.archive_action(&tidy, call),
-        |call| lifecycle.archive_action(&sweep, call),
+        |call| lifecycle.actions().archive_action(&tidy, call),
+        |call| lifecycle.actions().archive_action(&sweep, call),
     );
     assert_eq!(
-        lifecycle.get_action(&tidy).unwrap().state.as_str(),
+        lifecycle
+            .actions()
+            .get_action(&tidy)
+            .unwrap()
+            .state
+            .as_str(),
         "archived"
     );
 }
@@ -340,6 +353,7 @@ fn a_closed_apply_gate_keeps_the_submitted_result() {
     assert_eq!(gate.failed_rules[0].rule.name.to_string(), "never");
     // After the rule is waived, the plan continues.
     lifecycle
+        .rules()
         .waive_rule(
             plan_id,
             "never".parse().unwrap(),

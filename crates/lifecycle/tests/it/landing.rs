@@ -133,6 +133,7 @@ impl EngineRepoFixture {
             .unwrap();
         let lifecycle = &self.lifecycle;
         lifecycle
+            .landing()
             .approve_result(plan_id, &LandingOptions::default(), &call_as_ada())
             .unwrap();
         lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
@@ -603,6 +604,7 @@ fn a_sandbox_left_by_a_crash_after_landing_is_removed() {
     let sandbox = claim.sandboxes()[0].path.clone();
     claim.complete_execute(&ResultContent::default()).unwrap();
     lifecycle
+        .landing()
         .approve_result(plan_id, &LandingOptions::default(), &call_as_ada())
         .unwrap();
     lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();

@@ -167,6 +167,7 @@ fn an_actor_that_does_not_strategize_runs_only_in_execute() {
             .collect();
         assert_eq!(phases, expected);
         let choices: Vec<String> = lifecycle
+            .history()
             .read_decisions(plan_id)
             .unwrap()
             .iter()

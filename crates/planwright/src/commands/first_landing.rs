@@ -15,7 +15,12 @@ pub fn propose_rule(app: &App, plan: &Plan) -> Option<String> {
     if app.format != CliFormat::Human || !app.is_typed_by_person() {
         return None;
     }
-    let located = app.lifecycle().ok()?.locate_resources(plan).ok()?;
+    let located = app
+        .lifecycle()
+        .ok()?
+        .projects()
+        .locate_resources(plan)
+        .ok()?;
     let root = located
         .iter()
         .find_map(|resource| match &resource.location {

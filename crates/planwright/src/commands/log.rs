@@ -103,7 +103,7 @@ pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if args.follow {
         return follow_plan(app, plan_id, args.event_formatter());
     }
-    let history = lifecycle.read_history(plan_id)?;
+    let history = lifecycle.history().read_history(plan_id)?;
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
     let text = match args.event_formatter() {
         EventFormatter::Events => events_table(&history, &views),
@@ -119,7 +119,7 @@ pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
 }
 
 fn show_decisions(app: &App, plan_id: PlanId) -> Result<CommandAnswer, CommandError> {
-    let nodes = app.lifecycle()?.read_decisions(plan_id)?;
+    let nodes = app.lifecycle()?.history().read_decisions(plan_id)?;
     let views: Vec<DecisionView> = nodes.iter().map(DecisionView::from).collect();
     let mut text = String::new();
     write_decision_tree(&views, None, 0, &mut text);
@@ -198,7 +198,7 @@ fn follow_plan(
         refuse_if_interrupted(app, plan_id, &stop)?;
         let row = lifecycle.get_plan(plan_id)?;
         if row.plan.version().0 > last_version {
-            for recorded in lifecycle.read_history(plan_id)? {
+            for recorded in lifecycle.history().read_history(plan_id)? {
                 if recorded.version.0 > last_version {
                     last_version = recorded.version.0;
                     let line = match app.format {

@@ -26,9 +26,9 @@ pub struct StatusArgs {
 pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
     let row = lifecycle.get_plan(args.plan.resolve_unannounced(app)?)?;
-    let changesets = lifecycle.list_changesets(row.plan.id())?;
+    let changesets = lifecycle.history().list_changesets(row.plan.id())?;
     let ledger = lifecycle.budgets().read_ledger(row.plan.id())?;
-    let completions = lifecycle.read_completions(row.plan.id())?;
+    let completions = lifecycle.history().read_completions(row.plan.id())?;
     let plan = &row.plan;
     let now = app.clock.now();
     let mut standing = api::plans::find_standing(lifecycle, &row)?;
@@ -110,7 +110,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             format!("{} {validity} (epoch {})", lease.owner, lease.epoch),
         ));
     }
-    if let Some(obstacle) = lifecycle.find_claim_obstacle(plan)? {
+    if let Some(obstacle) = lifecycle.leases().find_claim_obstacle(plan)? {
         let waits = describe_wait(&WaitReason::of_obstacle(Some(obstacle)));
         let waits = waits.strip_prefix("waits ").unwrap_or(&waits);
         lines.push(("waits", waits.to_owned()));

@@ -166,7 +166,7 @@ fn read_patch(access: &AgentAccess, plan_id: PlanId) -> Result<String, CommandEr
 
 fn read_log(access: &AgentAccess, plan_id: PlanId) -> Result<String, CommandError> {
     let mut narrator = EventNarrator::default();
-    let history = access.lifecycle.read_history(plan_id)?;
+    let history = access.lifecycle.history().read_history(plan_id)?;
     let lines: Vec<String> = history
         .iter()
         .map(|recorded| narrator.narrate_line(recorded))

@@ -40,8 +40,11 @@ pub struct PreparedPlan {
 pub fn create_action(engine: &Lifecycle) -> QualifiedName {
     let definition = yaml::parse_action(SCENARIO_ACTION, "action.yaml").unwrap();
     let name = definition.name.clone();
-    if engine.get_action(&name).is_err() {
-        engine.create_action(definition, &call_by_ada()).unwrap();
+    if engine.actions().get_action(&name).is_err() {
+        engine
+            .actions()
+            .create_action(definition, &call_by_ada())
+            .unwrap();
     }
     name
 }
@@ -154,6 +157,7 @@ fn advance_plan(engine: &Lifecycle, ready: &mut PreparedPlan, stage: &str) {
         "apply/processing, prepared" => {
             advance_plan(engine, ready, "apply/processing");
             engine
+                .landing()
                 .prepare_apply(plan, epoch(ready), &[], &call)
                 .unwrap();
         }
@@ -306,9 +310,9 @@ pub fn run_call(
         "create-action" => {
             let definition =
                 yaml::parse_action(&SCENARIO_ACTION.replace("tidy", "new"), "new.yaml").unwrap();
-            engine.create_action(definition, call).map(drop)
+            engine.actions().create_action(definition, call).map(drop)
         }
-        "archive-action" => engine.archive_action(&action, call).map(drop),
+        "archive-action" => engine.actions().archive_action(&action, call).map(drop),
         "add-rule" => engine
             .rules()
             .add_rule(RuleScope::Global, failing_rule(Gate::Result), call),
@@ -330,6 +334,7 @@ pub fn run_call(
         "execute-plan" => engine.execute_plan(plan, call).map(drop),
         "apply-plan" => engine.apply_plan(plan, call).map(drop),
         "approve" => engine
+            .landing()
             .approve_result(plan, &plan::LandingOptions::default(), call)
             .map(drop),
         "reclaim" => engine.leases().reclaim_lease(plan, call).map(drop),
@@ -344,7 +349,10 @@ pub fn run_call(
         "complete-apply" => engine
             .submit_command(plan, CompleteApply::new(epoch(), Vec::new(), None), call)
             .map(drop),
-        "prepare-apply" => engine.prepare_apply(plan, epoch(), &[], call).map(drop),
+        "prepare-apply" => engine
+            .landing()
+            .prepare_apply(plan, epoch(), &[], call)
+            .map(drop),
         "withdraw-apply" => engine
             .submit_command(plan, WithdrawApply { epoch: epoch() }, call)
             .map(drop),
@@ -403,6 +411,7 @@ pub fn run_call(
             .submit_command(plan, RevertPlan::new("wrong way"), call)
             .map(drop),
         "waive" => engine
+            .rules()
             .waive_rule(plan, "calm".parse().unwrap(), "today only", call)
             .map(drop),
         other => panic!("nobody knows the command `{other}`"),

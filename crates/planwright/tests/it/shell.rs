@@ -190,7 +190,7 @@ impl TranscriptShell {
         // What is no store of ours is compared byte by byte by whoever put it there.
         let readable = self.store_path().is_file() && self.open_engine().store().now().is_ok();
         let engine = self.open_engine();
-        let opens = readable && engine.list_actions(None, 1).is_ok();
+        let opens = readable && engine.actions().list_actions(None, 1).is_ok();
         opens.then(|| StoreDump::read_store(engine.store()))
     }
 

@@ -50,7 +50,7 @@ pub async fn show_about(
         .view("project list", None, |engine| {
             let lifecycle = engine.lifecycle;
             let projects = lifecycle.projects().list_projects(None, MAX_LISTED)?;
-            let actions = lifecycle.list_actions(None, MAX_LISTED)?;
+            let actions = lifecycle.actions().list_actions(None, MAX_LISTED)?;
             let rules = lifecycle.rules().list_rules()?;
             let rules = rules.rules.iter().map(|rule| {
                 let view = RuleView::from(rule);

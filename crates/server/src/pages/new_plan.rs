@@ -54,7 +54,7 @@ pub async fn show_form(
 pub fn read_form(engine: &EngineView<'_>, action_name: &str) -> Result<NewPlanForm, EngineFailure> {
     let lifecycle = engine.lifecycle;
     let projects = lifecycle.projects().list_projects(None, MAX_LISTED)?;
-    let actions = lifecycle.list_actions(None, MAX_LISTED)?;
+    let actions = lifecycle.actions().list_actions(None, MAX_LISTED)?;
     let actions: Vec<_> = actions
         .iter()
         .filter(|action| {

@@ -47,7 +47,7 @@ pub async fn show_preview(
         .engine
         .view("status", Some(plan_id), move |engine| {
             let (head, forms) = read_head(&engine, plan_id, "")?;
-            let changesets = engine.lifecycle.list_changesets(plan_id)?;
+            let changesets = engine.lifecycle.history().list_changesets(plan_id)?;
             let mut files: Vec<PreviewFile> = changesets
                 .iter()
                 .flat_map(|(_, entries)| entries)

@@ -84,7 +84,7 @@ pub fn check_outcome(
     let mut totals = budgets::BudgetTotals::default();
     for plan in env.list_plans()? {
         let (row, plan_id) = (env.lifecycle.get_plan(plan.id())?, plan.id().to_string());
-        let history = env.lifecycle.read_history(plan.id())?;
+        let history = env.lifecycle.history().read_history(plan.id())?;
         event_dump.append_events(&history)?;
         for recorded in &history {
             let name = recorded.by.name();

@@ -1,18 +1,86 @@
 //! Approves a result before landing. Checks the landing options first, and skips a valid approval.
 
-use plan::command::ConstrainApply;
+use plan::command::{ApproveResult, ConstrainApply};
 use plan::invariant::{Gate, RuleRef};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
+use plan::reads::CommandTarget;
 use plan::stage::{ApplyState, ConstraintKind, ResultTree};
 use plan::{LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{SandboxError, SandboxKey};
 
 use super::{LANDING_LEASE, landing_method, needs_new_approval, parse_result_tree};
-use crate::operations::ApprovalPurpose;
 use crate::{Call, Landing, LifecycleError, OperationOutcome};
 
+/// What an approval is given for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ApprovalPurpose {
+    /// For any later landing.
+    Standing,
+    /// For the landing that the caller is about to start.
+    CallerLanding,
+    /// For a landing by the engine.
+    EngineLanding,
+}
+
 impl Landing<'_> {
+    /// Approves the result for landing with these options. Does not land it.
+    pub fn approve_result(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.submit_approval(plan_id, options, ApprovalPurpose::Standing, call)
+    }
+
+    /// Approves the result and asks the engine to land it. Whoever drives the plan next lands it. A landing that could
+    /// not be completed is queued again in a second commit.
+    pub fn request_landing(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
+        if plan.has_targets() && plan.result().is_some() {
+            self.check_landing_options(&plan, options)?;
+        }
+        let done = self.submit_approval(plan_id, options, ApprovalPurpose::EngineLanding, call)?;
+        match done.plan.stage() {
+            PlanStage::Apply(ApplyState::Constrained(_)) => {
+                self.lifecycle
+                    .retry_phase(plan_id, false, None, &call.follow_up())
+            }
+            PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => Ok(done),
+        }
+    }
+
+    fn submit_approval(
+        &self,
+        plan_id: PlanId,
+        options: &LandingOptions,
+        purpose: ApprovalPurpose,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        self.check_can_land(plan_id, options)?;
+        let row = self.lifecycle.get_plan(plan_id)?;
+        let targets = self
+            .lifecycle
+            .gates()
+            .read_targets(&row.plan, Gate::Apply)?;
+        let approve = ApproveResult {
+            options: options.clone(),
+            targets,
+            once: purpose != ApprovalPurpose::Standing,
+            lands: purpose == ApprovalPurpose::EngineLanding,
+        };
+        let committed =
+            self.lifecycle
+                .submit(approve, &CommandTarget::for_plan(&row.plan), call)?;
+        self.lifecycle.read_outcome(committed)
+    }
+
     /// Approves a queued landing again if the options differ from the approved ones.
     pub(super) fn renew_approval(
         &self,
@@ -55,7 +123,10 @@ impl Landing<'_> {
         let mut unmatched = None;
         let mut matched = options.paths.is_empty();
         for tree in changed_trees(plan) {
-            let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -103,6 +174,7 @@ impl Landing<'_> {
         for tree in changed_trees(&row.plan) {
             if let Ok(location) = self
                 .lifecycle
+                .projects()
                 .locate_resource_named(&row.plan, &tree.resource)
             {
                 let sandbox_key = SandboxKey {
@@ -130,7 +202,10 @@ impl Landing<'_> {
         }
         let mut trees = plan.result().into_iter().flat_map(|result| &result.trees);
         trees.any(|tree| {
-            let location = self.lifecycle.locate_resource_named(plan, &tree.resource);
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &tree.resource);
             location.is_ok_and(|location| {
                 let plan_id = plan.id();
                 let resource = &location;
@@ -145,7 +220,11 @@ impl Landing<'_> {
     fn check_result_reachable(&self, plan: &Plan) -> Result<(), LifecycleError> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         for tree in plan.result().into_iter().flat_map(|result| &result.trees) {
-            match self.lifecycle.locate_resource_named(plan, &tree.resource) {
+            match self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &tree.resource)
+            {
                 Ok(location) => {
                     let plan_id = plan.id();
                     let sandbox_key = SandboxKey {
@@ -171,10 +250,7 @@ impl Landing<'_> {
         options: &LandingOptions,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
-        match self
-            .lifecycle
-            .submit_approval(plan_id, options, ApprovalPurpose::CallerLanding, call)
-        {
+        match self.submit_approval(plan_id, options, ApprovalPurpose::CallerLanding, call) {
             Err(LifecycleError::Refused(_)) => self.lifecycle.apply_plan(plan_id, call),
             other => other,
         }
@@ -211,8 +287,7 @@ impl Landing<'_> {
         if current_approval.is_some() && self.is_approval_current(plan)? {
             return Ok(false);
         }
-        self.lifecycle
-            .submit_approval(plan.id(), options, ApprovalPurpose::CallerLanding, call)
+        self.submit_approval(plan.id(), options, ApprovalPurpose::CallerLanding, call)
             .map(|_| true)
     }
 }

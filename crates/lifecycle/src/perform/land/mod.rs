@@ -177,9 +177,12 @@ impl Landing<'_> {
     /// Runs a claimed landing to its end.
     pub fn drive_landing(&self, claim: &Claim) -> Result<LandingOutcome, LifecycleError> {
         let (plan_id, epoch, call) = (claim.plan().id(), claim.epoch(), claim.call());
-        let landing = self.lifecycle.keep_lease_while(plan_id, epoch, &call, || {
-            self.run_landing_steps(plan_id, epoch, &call)
-        });
+        let landing = self
+            .lifecycle
+            .leases()
+            .keep_lease_while(plan_id, epoch, &call, || {
+                self.run_landing_steps(plan_id, epoch, &call)
+            });
         match landing {
             Err(LifecycleError::Sandbox(error)) if error.is_invalid_landing_option() => {
                 // A person can approve it again with other options.
@@ -301,7 +304,10 @@ impl Landing<'_> {
         let mut unchanged_targets = Vec::new();
         let trees = plan.result().into_iter().flat_map(|result| &result.trees);
         for tree in trees.filter(|tree| tree.changes != Some(0) || approval.options.allow_empty) {
-            let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &tree.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,
@@ -370,7 +376,11 @@ impl Landing<'_> {
                 call,
             );
         }
-        match self.lifecycle.prepare_apply(plan.id(), epoch, &moves, call) {
+        match self
+            .lifecycle
+            .landing()
+            .prepare_apply(plan.id(), epoch, &moves, call)
+        {
             Ok(done) => Ok(LandingStep::Completed(done)),
             // The result alone passed its rules; merged with the current target it does not.
             Err(LifecycleError::Blocked(blocked)) => {
@@ -428,7 +438,10 @@ impl Landing<'_> {
         let mut kept = Vec::new();
         let mut outcomes = Vec::new();
         for step in &intent.moves {
-            let location = self.lifecycle.locate_resource_named(plan, &step.resource)?;
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,

@@ -88,7 +88,10 @@ impl Landing<'_> {
         let mut selected_anything = false;
         let mut parts = Vec::new();
         for tree in &result.trees {
-            let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
+            let location = self
+                .lifecycle
+                .projects()
+                .locate_resource_named(plan, &tree.resource)?;
             let key = SandboxKey {
                 plan_id: plan.id(),
                 resource: &location,

@@ -67,7 +67,10 @@ impl Landing<'_> {
         picked: Option<&ResultTree>,
         step: &RefMove,
     ) -> Result<Option<ResultTree>, LifecycleError> {
-        let location = self.lifecycle.locate_resource_named(plan, &tree.resource)?;
+        let location = self
+            .lifecycle
+            .projects()
+            .locate_resource_named(plan, &tree.resource)?;
         let sandbox_key = SandboxKey {
             plan_id: plan.id(),
             resource: &location,

@@ -1,6 +1,8 @@
 //! Single landing steps, for scripts. Each step is idempotent.
 
-use plan::command::{CompleteApply, WithdrawApply};
+use plan::command::{CompleteApply, PrepareApply, WithdrawApply};
+use plan::invariant::Gate;
+use plan::stage::RefMove;
 use plan::{Epoch, PlanId, Refusal};
 use sandbox::SandboxKey;
 use sandbox::land::TargetState;
@@ -29,7 +31,7 @@ impl Landing<'_> {
         let row = self.lifecycle.get_plan(plan_id)?;
         if !row.plan.has_targets() || !row.plan.is_held_by(epoch) || row.plan.is_prepared() {
             // Either there is nothing to merge, or the decision refuses.
-            let done = self.lifecycle.prepare_apply(plan_id, epoch, &[], call)?;
+            let done = self.prepare_apply(plan_id, epoch, &[], call)?;
             return Ok(LandingStep::Completed(done));
         }
         self.propose_landing(&row, epoch, call)
@@ -83,6 +85,7 @@ impl Landing<'_> {
         {
             let location = self
                 .lifecycle
+                .projects()
                 .locate_resource_named(&row.plan, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id,
@@ -107,5 +110,29 @@ impl Landing<'_> {
         }
         self.lifecycle
             .submit_command(plan_id, WithdrawApply { epoch }, call)
+    }
+
+    /// Stores the intended ref moves. After this, a landing can only be finished or withdrawn.
+    pub fn prepare_apply(
+        &self,
+        plan_id: PlanId,
+        epoch: Epoch,
+        moves: &[RefMove],
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
+        let row = self.lifecycle.get_plan(plan_id)?;
+        let gate_subject = self.lifecycle.gates().read_merged_trees(&row.plan, moves)?;
+        let committed = self.lifecycle.gates().submit_judged(
+            plan_id,
+            Gate::Apply,
+            &gate_subject,
+            call,
+            |judgement| PrepareApply {
+                epoch,
+                moves: moves.to_vec(),
+                judgement,
+            },
+        )?;
+        self.lifecycle.read_outcome(committed)
     }
 }

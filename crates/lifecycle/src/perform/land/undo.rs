@@ -76,6 +76,7 @@ impl Landing<'_> {
         for step in origin.landed() {
             let location = self
                 .lifecycle
+                .projects()
                 .locate_resource_named(&origin, &step.resource)?;
             let sandbox_key = SandboxKey {
                 plan_id,

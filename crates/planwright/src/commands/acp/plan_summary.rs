@@ -56,7 +56,7 @@ impl ShownResult {
         let summary = ChangeSummary::of_changes(&changes)?;
         let options = default_landing_options(plan).clone();
         Ok(Some(Self {
-            number: lifecycle.list_results(plan.id())?.len(),
+            number: lifecycle.history().list_results(plan.id())?.len(),
             digest: result.digest(&options),
             options,
             total: strip_style(&summary.describe_total()),
@@ -143,7 +143,7 @@ pub fn describe_plan(
         text.push_str(&code_block(&shown.diffstat));
         let marks = read_rule_marks(lifecycle, row)?;
         text.push_str(&describe_rules(&marks));
-        if run::is_result_unchanged(&lifecycle.read_history(row.plan.id())?) {
+        if run::is_result_unchanged(&lifecycle.history().read_history(row.plan.id())?) {
             text.push_str("\nThe result is the same as before.\n");
         }
     }
@@ -177,7 +177,7 @@ pub fn describe_for_programs(app: &App, row: &PlanRow) -> Result<Value, CommandE
             "plan_id": row.plan.id(),
             "handle": lifecycle.short_handle(row.plan.id())?,
             "standing": standing,
-            "results": lifecycle.list_results(row.plan.id())?.len(),
+            "results": lifecycle.history().list_results(row.plan.id())?.len(),
         },
     }))
 }

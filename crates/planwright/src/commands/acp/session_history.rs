@@ -29,7 +29,7 @@ pub fn read_history(
     };
     let mut transcript = lifecycle.transcript(plan_id, TranscriptStart::Beginning)?;
     let mut next_entry = transcript.next_ready()?;
-    for recorded in lifecycle.read_history(plan_id)? {
+    for recorded in lifecycle.history().read_history(plan_id)? {
         let Some((prompt, begins_at)) = find_prompt(&recorded) else {
             continue;
         };

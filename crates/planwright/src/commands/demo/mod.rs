@@ -156,14 +156,18 @@ impl DemoRun {
         let definition = yaml::parse_action(DEMO_ACTION, "demo")
             .map_err(|problem| CommandError::malformed_file(problem, DEMO_ACTION))?;
         let name = definition.name.clone();
-        match self.lifecycle.create_action(definition, &self.call) {
+        match self
+            .lifecycle
+            .actions()
+            .create_action(definition, &self.call)
+        {
             Ok(_) => self.add_line(format!("stored action {name}")),
             Err(LifecycleError::Refused(Refusal::ActionExists { at, .. })) => {
                 self.add_line(format!("action {name} exists since an earlier demo ({at})"));
             }
             Err(error) => return Err(error.into()),
         }
-        match self.lifecycle.get_action(&name)?.state {
+        match self.lifecycle.actions().get_action(&name)?.state {
             ActionState::Available => Ok(name),
             ActionState::Archived { .. } => Err(CommandError::new(
                 CommandExit::Conflict,
@@ -251,7 +255,7 @@ impl DemoRun {
             after.stage(),
             after.version()
         ));
-        self.lifecycle.waive_rule(
+        self.lifecycle.rules().waive_rule(
             plan_id,
             name.clone(),
             "billing is what we want to tidy today",

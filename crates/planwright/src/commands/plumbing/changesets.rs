@@ -108,7 +108,7 @@ pub fn seal_changeset(args: &SealChangesetArgs, app: &App) -> Result<CommandAnsw
 
 pub fn list_changesets(args: &ShowPlanArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
-    let changesets = app.lifecycle()?.list_changesets(plan_id)?;
+    let changesets = app.lifecycle()?.history().list_changesets(plan_id)?;
     let views: Vec<ChangesetView> = changesets
         .iter()
         .map(|(changeset, entries)| ChangesetView::new(changeset, entries))

@@ -260,7 +260,7 @@ fn drive_until_idle(
 /// Says why the plan waits for another attempt.
 fn describe_retry(lifecycle: &Lifecycle, plan: &Plan) -> Result<String, CommandError> {
     const MAX_REASON_CHARS: usize = 100;
-    let history = lifecycle.read_history(plan.id())?;
+    let history = lifecycle.history().read_history(plan.id())?;
     let failure = history
         .iter()
         .rev()

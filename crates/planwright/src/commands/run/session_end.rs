@@ -180,7 +180,7 @@ fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
         let note = format!("Profile {profile} does not land {needed}: apply it yourself.");
         text.push_str(&format!("{}\n", ui::style_text(ui::WARN, note)));
     }
-    if is_result_unchanged(&lifecycle.read_history(plan)?) {
+    if is_result_unchanged(&lifecycle.history().read_history(plan)?) {
         let note = "The result is the same as before it was sent back.";
         text.push_str(&format!("{}\n", ui::style_text(ui::WARN, note)));
     }
@@ -279,7 +279,7 @@ fn review_strategy(app: &App, row: &PlanRow) -> Result<SessionDecision, CommandE
 
 /// Lists the decisions of a strategy.
 pub fn describe_strategy(app: &App, row: &PlanRow) -> Result<String, CommandError> {
-    let decisions = app.lifecycle()?.read_decisions(row.plan.id())?;
+    let decisions = app.lifecycle()?.history().read_decisions(row.plan.id())?;
     let mut text = String::new();
     for node in decisions.iter().skip(1) {
         text.push_str(&ui::escape_controls(node.choice.as_str()));

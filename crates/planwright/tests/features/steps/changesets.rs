@@ -134,6 +134,7 @@ fn no_process_was_refused(world: &mut World) {
 fn recorded_paths(world: &World) -> BTreeMap<String, Vec<String>> {
     let changesets = world
         .open_engine()
+        .history()
         .list_changesets(world.plan_id())
         .unwrap();
     let mut paths = BTreeMap::new();
@@ -221,6 +222,7 @@ fn threads_record_without_a_node(world: &mut World, threads: usize, changes: usi
 fn list_entries(world: &World, id: ChangesetId) -> Vec<String> {
     let changesets = world
         .open_engine()
+        .history()
         .list_changesets(world.plan_id())
         .unwrap();
     let found = changesets.into_iter().find(|(one, _)| one.id == id);
@@ -244,6 +246,7 @@ fn every_other_was_refused(world: &mut World) {
 fn no_changeset_of_the_other_holds_a_change(world: &mut World) {
     let changesets = world
         .open_engine()
+        .history()
         .list_changesets(world.plan_id())
         .unwrap();
     let others = changesets
@@ -286,6 +289,7 @@ fn threads_start_the_same_node(world: &mut World, threads: usize) {
 fn one_of_them_gets_it(world: &mut World) {
     let changesets = world
         .open_engine()
+        .history()
         .list_changesets(world.plan_id())
         .unwrap();
     assert_eq!(changesets.len(), 1);
@@ -439,6 +443,7 @@ fn refused_because_its_authority_is_over(world: &mut World) {
 fn the_changeset_of_a_node_is_sealed(world: &mut World, name: String) {
     let changesets = world
         .open_engine()
+        .history()
         .list_changesets(world.plan_id())
         .unwrap();
     let found = changesets

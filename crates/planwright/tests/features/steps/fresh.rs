@@ -60,7 +60,7 @@ fn the_worker_sees_every_step(world: &mut World, step: &Step) {
         assert_eq!(seen.stage().to_string(), *stage, "after {command}");
         let listed = worker.list_plans(&PlanFilter::default(), None, 10).unwrap();
         assert_eq!(listed[0].plan, seen);
-        let history = worker.read_history(world.plan_id()).unwrap();
+        let history = worker.history().read_history(world.plan_id()).unwrap();
         assert_eq!(history.last().unwrap().version, seen.version());
     }
 }
@@ -114,8 +114,14 @@ fn the_worker_does_not_find_the_plan(world: &mut World) {
         );
     };
     refused(worker.get_plan(plan).map(drop).unwrap_err());
-    refused(worker.read_history(plan).map(drop).unwrap_err());
-    refused(worker.list_changesets(plan).map(drop).unwrap_err());
+    refused(worker.history().read_history(plan).map(drop).unwrap_err());
+    refused(
+        worker
+            .history()
+            .list_changesets(plan)
+            .map(drop)
+            .unwrap_err(),
+    );
     refused(
         worker
             .start_execute(plan, "late", scenario_commands::LONG_LEASE, &call_by_ada())

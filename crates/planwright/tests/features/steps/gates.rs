@@ -58,6 +58,7 @@ fn the_rule_is_removed(world: &mut World) {
 fn the_rule_is_waived(world: &mut World) {
     world
         .open_engine()
+        .rules()
         .waive_rule(
             world.plan_id(),
             "never".parse().unwrap(),
@@ -69,7 +70,7 @@ fn the_rule_is_waived(world: &mut World) {
 
 #[when("the rule is waived in vain")]
 fn the_rule_is_waived_in_vain(world: &mut World) {
-    let waived = world.open_engine().waive_rule(
+    let waived = world.open_engine().rules().waive_rule(
         world.plan_id(),
         "never".parse().unwrap(),
         WAIVE_REASON,
@@ -154,7 +155,11 @@ fn everybody_sees_that_it_is_blocked(world: &mut World) {
 
 #[then("the log says who waived the rule and why")]
 fn the_log_says_who_waived(world: &mut World) {
-    let history = world.open_engine().read_history(world.plan_id()).unwrap();
+    let history = world
+        .open_engine()
+        .history()
+        .read_history(world.plan_id())
+        .unwrap();
     let waived = history.iter().find_map(|recorded| match &recorded.event {
         Event::Waived { rule, reason } => Some((recorded, rule, reason)),
         _ => None,

@@ -58,7 +58,7 @@ fn a_worker_who_has_read_everything(world: &mut World) {
     a_worker_who_has_read_the_plan(world);
     let worker = world.worker.as_ref().unwrap();
     let plan = world.plan_as_read.as_ref().unwrap();
-    worker.get_action(plan.action().unwrap()).unwrap();
+    worker.actions().get_action(plan.action().unwrap()).unwrap();
     assert_eq!(worker.rules().rules_for_plan(plan).unwrap().rules.len(), 1);
     assert!(
         worker

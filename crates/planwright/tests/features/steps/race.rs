@@ -100,7 +100,11 @@ fn the_phase_was_claimed_once(world: &mut World) {
         .unwrap()
         .events
         .len();
-    let history = world.open_engine().read_history(world.plan_id()).unwrap();
+    let history = world
+        .open_engine()
+        .history()
+        .read_history(world.plan_id())
+        .unwrap();
     let claims = history[known..]
         .iter()
         .filter(|recorded| matches!(recorded.event, Event::Claimed { .. }));

@@ -86,6 +86,7 @@ fn threads_create(world: &mut World, threads: usize, actions: usize, plans: usiz
             .map(|one| {
                 let name = format!("own-{number}-{one}");
                 engine
+                    .actions()
                     .create_action(action_definition(&name, number), &call)
                     .unwrap()
             })
@@ -121,7 +122,7 @@ fn everyone_finds_their_own(world: &mut World) {
     let engine = world.open_engine();
     let kept = &world.thread_results;
     for action in &kept.actions {
-        assert_eq!(&engine.get_action(action.name()).unwrap(), action);
+        assert_eq!(&engine.actions().get_action(action.name()).unwrap(), action);
     }
     for plan in &kept.plans {
         assert_eq!(&engine.get_plan(plan.id()).unwrap().plan, plan);
@@ -131,7 +132,9 @@ fn everyone_finds_their_own(world: &mut World) {
 #[when(regex = r"^(\d+) threads create an action of the same name$")]
 fn threads_create_the_same(world: &mut World, threads: usize) {
     let made = run_in_threads(&world.open_engine(), threads, |number, engine| {
-        engine.create_action(action_definition("same", number), &numbered_person(number))
+        engine
+            .actions()
+            .create_action(action_definition("same", number), &numbered_person(number))
     });
     let (actions, refusals) = split_results(made);
     world.thread_results = ThreadResults {
@@ -168,7 +171,7 @@ fn the_action_is_the_winners(world: &mut World) {
     let engine = world.open_engine();
     let kept = &world.thread_results;
     let winner = &kept.actions[0];
-    assert_eq!(&engine.get_action(winner.name()).unwrap(), winner);
+    assert_eq!(&engine.actions().get_action(winner.name()).unwrap(), winner);
 }
 
 #[given("an action")]
@@ -182,6 +185,7 @@ fn an_action_that_is_not_reusable(world: &mut World) {
     let definition = yaml::parse_action(&source, "action.yaml").unwrap();
     world
         .open_engine()
+        .actions()
         .create_action(definition, &call_by_ada())
         .unwrap();
 }
@@ -238,7 +242,10 @@ fn threads_use_until_archived(world: &mut World, threads: usize) {
             while promised.lock().unwrap().len() < threads {
                 thread::yield_now();
             }
-            engine.archive_action(&tidy_name(), &call_by_ada()).unwrap();
+            engine
+                .actions()
+                .archive_action(&tidy_name(), &call_by_ada())
+                .unwrap();
             return None;
         }
         loop {
@@ -278,7 +285,11 @@ fn every_promised_plan_is_there(world: &mut World) {
 
 #[then("no plan is younger than the archiving")]
 fn no_plan_is_younger(world: &mut World) {
-    let action = world.open_engine().get_action(&tidy_name()).unwrap();
+    let action = world
+        .open_engine()
+        .actions()
+        .get_action(&tidy_name())
+        .unwrap();
     let ActionState::Archived { at, .. } = action.state else {
         panic!("it was archived");
     };
@@ -304,6 +315,7 @@ fn run_whole_plan(engine: &Lifecycle, writer: usize, number: usize) {
     let call = numbered_person(writer);
     let name = format!("life-{writer}-{number}");
     let action = engine
+        .actions()
         .create_action(action_definition(&name, writer), &call)
         .unwrap();
     let plan = engine
@@ -345,10 +357,10 @@ fn threads_write_while_others_read(world: &mut World, writers: usize, each: usiz
             for row in rows {
                 let again = engine.get_plan(row.plan.id()).unwrap().plan;
                 assert!(again.version() >= row.plan.version(), "time went back");
-                let history = engine.read_history(row.plan.id()).unwrap();
+                let history = engine.history().read_history(row.plan.id()).unwrap();
                 kept.rows.push((row.plan, history));
             }
-            for action in engine.list_actions(None, 200).unwrap() {
+            for action in engine.actions().list_actions(None, 200).unwrap() {
                 let scope = RuleScope::Action(action.name().clone());
                 let rules = engine
                     .store()
