@@ -7,6 +7,7 @@ use std::time::Duration;
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::invariant::{RuleBook, RuleScope};
 use plan::ledger::BudgetLedger;
+use plan::review::PlanReview;
 use plan::transcript::TranscriptEntry;
 use plan::{Action, Epoch, Phase, PlanId, PlanVersion, Project, QualifiedName, Timestamp};
 use store::{
@@ -141,6 +142,10 @@ impl<H: StoreHooks> StoreReader for HookedStore<H> {
 
     fn read_ledger(&self, plan: PlanId) -> Result<BudgetLedger, StoreError> {
         self.store.read_ledger(plan)
+    }
+
+    fn list_reviews(&self, plan: PlanId) -> Result<Vec<PlanReview>, StoreError> {
+        self.store.list_reviews(plan)
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {

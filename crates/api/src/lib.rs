@@ -26,6 +26,7 @@ pub mod plan_list;
 pub mod plans;
 pub mod projects;
 pub mod results;
+pub mod reviews;
 pub mod rule_marks;
 pub mod rules;
 pub mod sandboxes;

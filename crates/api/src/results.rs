@@ -203,7 +203,7 @@ pub fn list_hunks(
 }
 
 /// The digest of the result that a plan shows and that can be reviewed.
-fn pickable_digest(plan: &Plan) -> Option<Digest> {
+pub(crate) fn pickable_digest(plan: &Plan) -> Option<Digest> {
     let shows_result = match plan.stage() {
         PlanStage::Execute(work) => matches!(work, plan::stage::WorkState::Complete),
         PlanStage::Apply(_) => !plan.stage().is_final(),
@@ -347,7 +347,7 @@ fn add_lines(
     }
 }
 
-fn split_lines(text: &[u8]) -> Vec<&[u8]> {
+pub(crate) fn split_lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
 

@@ -40,6 +40,10 @@ impl Call {
         }
     }
 
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Makes the call idempotent: a repetition by the same caller with the same key changes nothing and returns the
     /// same receipt.
     #[must_use]

@@ -36,6 +36,7 @@ mod permissions;
 mod projects;
 mod reading;
 mod results;
+mod reviews;
 mod rules;
 mod submit;
 mod transcript_stream;

@@ -162,6 +162,8 @@ commands! {
     CompleteExecute = "complete-execute" ["execute_completed"] => advance::CompleteExecute;
     /// Replace the result by a part of it.
     Pick = "pick" ["result_picked"] => pick::PickResult;
+    /// Change one's notes on a result: viewed files, chosen hunks, draft comments.
+    Review = "review" [] => review::EditReview;
     Approve = "approve" ["approved"] => advance::ApproveResult;
     /// Move a finished result into apply.
     ApplyPlan = "apply-plan" ["apply_entered"] => advance::ApplyPlan;

@@ -9,6 +9,7 @@ use crate::completion::KnownCompletions;
 use crate::invariant::{Rule, RuleBook, RuleName, RuleScope};
 use crate::judgement::{GateVerdict, RuleEvidence};
 use crate::ledger::{AccountName, BudgetAccount, BudgetGrant, BudgetLedger, BudgetReservation};
+use crate::review::PlanReview;
 use crate::{
     Action, ChangesetId, Epoch, GateBlocked, Plan, PlanId, PlanVersion, Project, QualifiedName,
     RecordedEvent, Timestamp, Verb,
@@ -33,6 +34,8 @@ pub struct DecisionFacts {
     pub live_plans: LivePlans,
     /// Spent and reserved budget, if requested.
     pub ledger: BudgetLedger,
+    /// What people noted about the plan, if requested.
+    pub reviews: Vec<PlanReview>,
     /// Read from the log, and only if the decision asks for it: see
     /// [`Refusal::CompletionNotRead`](crate::Refusal::CompletionNotRead).
     pub completions: KnownCompletions,
@@ -103,6 +106,9 @@ pub enum RowWrite {
     PutReservation(BudgetReservation),
     /// Removes a settled reservation.
     DropReservation(PlanId, Epoch),
+    PutReview(PlanReview),
+    /// Removes what anybody noted about a plan that ended.
+    DropReviews(PlanId),
 }
 
 /// The outcome of a command. Stored under the idempotency key, so that a repeated command gets the

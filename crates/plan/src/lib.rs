@@ -48,6 +48,7 @@ pub mod project;
 pub mod reads;
 pub mod refusal;
 pub mod repository_policy;
+pub mod review;
 pub mod stage;
 pub mod takeover;
 pub mod text;

@@ -42,6 +42,14 @@ impl CommandTarget {
         }
     }
 
+    /// The plan with what people noted about it.
+    pub(crate) fn plan_reads_with_reviews(&self) -> ReadSet {
+        ReadSet {
+            reviews: ReviewReads::OfPlan,
+            ..self.plan_reads()
+        }
+    }
+
     /// The plan with its projects, so that a paused or deleted project refuses claims and new plans.
     pub(crate) fn plan_reads_with_projects(&self) -> ReadSet {
         ReadSet {
@@ -85,6 +93,7 @@ pub struct ReadSet {
     pub projects: ProjectReads,
     /// Spent and reserved amounts.
     pub ledger: LedgerReads,
+    pub reviews: ReviewReads,
 }
 
 impl ReadSet {
@@ -125,6 +134,7 @@ impl ReadSet {
         };
         self.projects = self.projects.merge_with(other.projects);
         self.ledger = self.ledger.max(other.ledger);
+        self.reviews = self.reviews.max(other.reviews);
         self
     }
 }
@@ -165,6 +175,14 @@ pub enum LedgerReads {
     None,
     /// The global account, the plan's account and its reservations. The decision may change them,
     /// so commands that read them run one after the other.
+    OfPlan,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReviewReads {
+    #[default]
+    None,
+    /// What people noted about the plan. Whoever changes it reads the plan exclusively.
     OfPlan,
 }
 

@@ -3,6 +3,7 @@
 //! Nothing is stored for a refusal. The texts here state facts; the CLI adds hints and exit codes.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use crate::ledger::{BudgetShortfall, BudgetUnit};
 use crate::permission::UnsupportedToolPolicy;
 use crate::permission_question::PermissionAnswer;
 use crate::project::{ProjectDifference, ProjectPause, ResourceKind, ResourceName};
+use crate::review::CommentId;
 use crate::stage::{LeaseHolder, PlanEnding};
 use crate::{
     Caller, ChangesetId, Epoch, PlanId, PlanVersion, Profile, QualifiedName, Timestamp, Verb,
@@ -159,6 +161,10 @@ pub enum Refusal {
     EmptyResult,
     #[error("nothing of the result would be left")]
     NothingPicked,
+    #[error("there is no draft comment {0}")]
+    NoSuchComment(CommentId),
+    #[error("a review may have {max} {limit}")]
+    ReviewTooLarge { limit: ReviewLimit, max: usize },
     /// The caller saw another result than the one that is stored.
     #[error("the result changed since it was shown")]
     ResultChanged,
@@ -286,6 +292,26 @@ pub enum Refusal {
     /// A read-only plan must not change anything.
     #[error("the plan is read-only: it may not change {0}")]
     ReadOnly(String),
+}
+
+/// What a review may not have more of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewLimit {
+    Files,
+    Hunks,
+    Comments,
+    CommentBytes,
+}
+
+impl fmt::Display for ReviewLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Files => "files",
+            Self::Hunks => "hunks",
+            Self::Comments => "draft comments",
+            Self::CommentBytes => "bytes of draft comments",
+        })
+    }
 }
 
 /// A gate did not open. The plan's phase, state, version and timestamps are unchanged.

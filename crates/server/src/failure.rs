@@ -4,6 +4,7 @@
 use api::plan_config::PlanConfig;
 use api::plans::{CreatePlanError, PermissionDecisionError, ReviseError};
 use api::results::ResultError;
+use api::reviews::ReviewError;
 use lifecycle::{HandleError, Lifecycle, LifecycleError};
 use plan::{PlanId, QualifiedName, Refusal};
 use store::StoreError;
@@ -21,6 +22,8 @@ pub enum EngineFailure {
     Revise(#[from] ReviseError),
     #[error(transparent)]
     Permission(#[from] PermissionDecisionError),
+    #[error(transparent)]
+    Review(#[from] ReviewError),
     #[error("{0:?}")]
     Result(ResultError),
     /// Described by the program that started the server.
@@ -95,11 +98,13 @@ impl EngineFailure {
             | Self::Create(CreatePlanError::Engine(error))
             | Self::Revise(ReviseError::Engine(error))
             | Self::Permission(PermissionDecisionError::Engine(error))
+            | Self::Review(ReviewError::Engine(error))
             | Self::Result(ResultError::Engine(error)) => Some(error),
             Self::Handle(_)
             | Self::Create(_)
             | Self::Revise(_)
             | Self::Permission(_)
+            | Self::Review(_)
             | Self::Result(_)
             | Self::Described(_) => None,
         }

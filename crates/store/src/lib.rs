@@ -28,7 +28,7 @@ pub use commit::{CommitError, CommitOutcome, DecideFn, IdempotencyKey, StoreWrit
 pub use error::StoreError;
 pub use maintain::{StoreInfo, StoreMaintenance};
 pub use memory::MemoryStore;
-pub use plan::reads::{ChangesetReads, LedgerReads, ProjectReads, ReadSet, RowAccess};
+pub use plan::reads::{ChangesetReads, LedgerReads, ProjectReads, ReadSet, ReviewReads, RowAccess};
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use read::{DuePlan, DueQueues, PlanFilter, PlanRow, PlanSnapshot, StoreReader};
 pub use sqlite::{SqliteOptions, SqliteStore};

@@ -5,6 +5,7 @@ use plan::facts::Lease;
 use plan::invariant::{RuleBook, RuleScope};
 use plan::judgement::{GateVerdict, RuleEvidence};
 use plan::ledger::BudgetLedger;
+use plan::review::PlanReview;
 use plan::stage::StateName;
 use plan::{Action, Digest, Phase, Plan, PlanId, Project, QualifiedName, Timestamp};
 
@@ -84,6 +85,9 @@ pub trait StoreReader {
 
     /// Returns what a plan has spent and reserved, and the totals of all plans.
     fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError>;
+
+    /// Returns what people noted about a plan, sorted by person.
+    fn list_reviews(&self, plan_id: PlanId) -> Result<Vec<PlanReview>, StoreError>;
 
     /// Returns the store's clock, which timestamps every commit.
     fn now(&self) -> Result<Timestamp, StoreError>;

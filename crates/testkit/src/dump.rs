@@ -4,6 +4,7 @@ use plan::changeset::{Changeset, ChangesetEntry};
 use plan::invariant::RuleBook;
 use plan::judgement::RuleEvidence;
 use plan::ledger::BudgetLedger;
+use plan::review::PlanReview;
 use plan::{Action, PlanId, PlanVersion, Project};
 use store::{PlanFilter, PlanRow, Store, StoredEvent, StoredTranscriptEntry};
 
@@ -35,6 +36,8 @@ pub struct PlanDump {
     pub ledger: BudgetLedger,
     /// In order.
     pub transcript: Vec<StoredTranscriptEntry>,
+    /// Sorted by person.
+    pub reviews: Vec<PlanReview>,
 }
 
 impl StoreDump {
@@ -104,6 +107,7 @@ impl PlanDump {
             changesets: store.list_changesets(plan_id).unwrap(),
             ledger: store.read_ledger(plan_id).unwrap(),
             transcript: read_whole_transcript(store, plan_id),
+            reviews: store.list_reviews(plan_id).unwrap(),
             row,
         }
     }

@@ -9,6 +9,7 @@ mod plan;
 mod profile;
 mod project;
 mod result;
+mod review;
 mod rule;
 mod sandbox;
 mod summary;
@@ -33,6 +34,9 @@ pub use project::{DeletedProjectView, ProjectListView, ProjectView, ResourceView
 pub use result::{
     ChangesView, FileContentKind, FileDiffView, HunkPartName, HunkView, LineEnd, LineKind,
     LineView, PickedPlanView, RegionView, ResultView, shorten_hunk_ids,
+};
+pub use review::{
+    CommentStanding, DraftCommentView, HunkCounts, ReviewView, ReviewedFileView, ReviewedHunkView,
 };
 pub use rule::{RemovedRuleView, RuleListView, RuleView};
 pub use sandbox::{

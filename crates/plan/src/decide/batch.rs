@@ -102,6 +102,11 @@ impl DecisionFacts {
                         .reservations
                         .retain(|other| other.epoch != *epoch);
                 }
+                RowWrite::PutReview(review) => {
+                    self.reviews.retain(|other| other.person != review.person);
+                    self.reviews.push(review.clone());
+                }
+                RowWrite::DropReviews(_) => self.reviews.clear(),
                 // No command in a batch reads these rows.
                 RowWrite::PutRule(_)
                 | RowWrite::DropRule { .. }

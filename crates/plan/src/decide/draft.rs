@@ -107,10 +107,13 @@ impl<'a> DecisionDraft<'a> {
     }
 
     /// Returns the collected events and rows as a decision. Drops the lease if the plan has no
-    /// holder any more.
+    /// holder any more, and its reviews if it has ended.
     pub fn finish(mut self) -> Decision {
         if self.plan_before.stage().holder().is_some() && self.plan.stage().holder().is_none() {
             self.rows.push(RowWrite::DropLease(self.plan.id()));
+        }
+        if !self.plan_before.stage().is_final() && self.plan.stage().is_final() {
+            self.rows.push(RowWrite::DropReviews(self.plan.id()));
         }
         self.rows
             .extend(ledger::forfeit_rows(self.facts, &self.plan, self.now));

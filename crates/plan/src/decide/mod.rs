@@ -21,6 +21,7 @@ mod next_step;
 pub(crate) mod permission;
 pub(crate) mod pick;
 pub(crate) mod project;
+pub(crate) mod review;
 pub(crate) mod rework;
 pub(crate) mod rule;
 mod text;

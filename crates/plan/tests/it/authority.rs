@@ -9,10 +9,11 @@ use crate::spot::{Spot, StepCaller};
 use crate::world::{LandingSetup, PlanWorld, ada, worker};
 
 /// What only people may do.
-const PEOPLE_ONLY: [Verb; 10] = [
+const PEOPLE_ONLY: [Verb; 11] = [
     Verb::AddRule,
     Verb::RemoveRule,
     Verb::Pick,
+    Verb::Review,
     Verb::Approve,
     Verb::Answer,
     Verb::AnswerPermission,

@@ -6,10 +6,10 @@ use plan::changeset::{ChangesetEntry, Node, PathOperation, TreePath};
 use plan::command::{
     AnswerPermission, AnswerQuestion, ApplyPlan, ApproveResult, AskPermission, AskPerson,
     CancelPlan, ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, ConstrainApply,
-    ExecutePlan, ExpireQuestion, FailRun, KeepEvidence, OpenChangeset, PickResult, PrepareApply,
-    ReclaimLease, RecordBases, RecordChange, RecordDecision, RecordRuling, ReleaseLease,
-    RenewLease, ReserveBudget, RetryPhase, RevertPlan, ReviseWork, SealChangeset, SettleUsage,
-    UndoLanding, WaiveRule, WithdrawApply,
+    EditReview, ExecutePlan, ExpireQuestion, FailRun, KeepEvidence, OpenChangeset, PickResult,
+    PrepareApply, ReclaimLease, RecordBases, RecordChange, RecordDecision, RecordRuling,
+    ReleaseLease, RenewLease, ReserveBudget, RetryPhase, RevertPlan, ReviseWork, SealChangeset,
+    SettleUsage, UndoLanding, WaiveRule, WithdrawApply,
 };
 use plan::command::{ChangesetSelector, LinkedPlan, ReclaimGrounds};
 use plan::decision::{DecisionKind, ReportedDecision};
@@ -17,6 +17,9 @@ use plan::judgement::{PlanTargets, RuleOutcome};
 use plan::ledger::{BudgetAmount, GlobalBudget, MeteringLevel};
 use plan::permission_question::ProposedToolCall;
 use plan::plan::PlanLimits;
+use plan::review::{
+    CommentId, CommentPlace, DiffSide, ReviewComment, ReviewEdit, ReviewedFile, ViewedContent,
+};
 use plan::stage::{
     ConstraintKind, FailureCategory, IgnoredPaths, RefMove, ResultContent, ResultTree,
 };
@@ -29,6 +32,22 @@ const GLOBAL_BUDGET: GlobalBudget = GlobalBudget {
     cost: Some(Money(1_000_000)),
     tokens: Some(1_000_000),
 };
+
+pub fn sample_comment() -> ReviewComment {
+    ReviewComment {
+        place: CommentPlace {
+            file: ReviewedFile {
+                resource: "main".into(),
+                path: TreePath::new("src/1.rs").unwrap(),
+            },
+            side: DiffSide::New,
+            first_line: 3,
+            last_line: 4,
+        },
+        quote: "let one = 1;\nlet two = 2;".into(),
+        text: "use constants".into(),
+    }
+}
 
 impl PlanWorld {
     /// Builds a command. `None` for a verb that is not about an existing plan.
@@ -118,6 +137,19 @@ impl PlanWorld {
                 result: self.make_picked_result(),
                 reduced: vec![tree_path("src/1.rs")],
                 keeps_rest: pick_variant(input, [false, true, false]),
+            }),
+            Verb::Review => Command::from(EditReview {
+                edits: vec![pick_variant(
+                    input,
+                    [
+                        ReviewEdit::AddComment(sample_comment()),
+                        ReviewEdit::MarkViewed {
+                            file: sample_comment().place.file,
+                            content: ViewedContent::Blob("b10b".into()),
+                        },
+                        ReviewEdit::DropComments([CommentId(1)].into()),
+                    ],
+                )],
             }),
             Verb::Approve => Command::from(ApproveResult {
                 options: plan::LandingOptions::default(),

@@ -231,7 +231,9 @@ fn past_the_point_of_no_return_only_these_run() {
             };
             let answer = world.decide(&ada(), command);
             let carried_out = answer.is_ok_and(|done| done.receipt.outcome == ReceiptOutcome::Done);
-            assert_eq!(carried_out, verbs.contains(&verb), "{verb} in {spot:?}");
+            // A review is not part of the plan.
+            let expected = verbs.contains(&verb) || verb == Verb::Review;
+            assert_eq!(carried_out, expected, "{verb} in {spot:?}");
         }
     }
 }

@@ -27,6 +27,7 @@ mod project;
 mod properties;
 mod random_walk;
 mod recorded_decisions;
+mod reviews;
 mod spot;
 mod table;
 mod world;

@@ -70,6 +70,7 @@ fn command_trials(world: &PlanWorld, verb: Verb, input: CommandInput) -> Vec<Com
         | Verb::StartExecute
         | Verb::OpenChangeset
         | Verb::CompleteExecute
+        | Verb::Review
         | Verb::Approve
         | Verb::StartApply
         | Verb::WithdrawApply

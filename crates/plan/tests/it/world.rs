@@ -345,6 +345,12 @@ impl PlanWorld {
                 self.facts.ledger.reservations.push(*reservation);
             }
             RowWrite::DropReservation(_, epoch) => self.drop_reservation(*epoch),
+            RowWrite::PutReview(review) => {
+                let reviews = &mut self.facts.reviews;
+                reviews.retain(|other| other.person != review.person);
+                reviews.push(review.clone());
+            }
+            RowWrite::DropReviews(_) => self.facts.reviews.clear(),
             RowWrite::PutAction(_)
             | RowWrite::PutProject(_)
             | RowWrite::DropProject(_)

@@ -33,6 +33,7 @@ impl DescribeFailure for ServerHost {
             EngineFailure::Create(error) => CommandError::from(error),
             EngineFailure::Revise(error) => CommandError::from(error),
             EngineFailure::Permission(error) => CommandError::from(error),
+            EngineFailure::Review(error) => CommandError::from(error),
             EngineFailure::Result(error) => CommandError::from(error),
             EngineFailure::Described(described) => return described,
         };

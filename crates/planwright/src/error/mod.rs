@@ -10,6 +10,7 @@ mod store;
 use std::path::{Path, PathBuf};
 
 use api::results::ResultError;
+use api::reviews::ReviewError;
 use lifecycle::{Lifecycle, LifecycleError};
 use plan::{Caller, Plan, PlanId, PlanResource, QualifiedName, Verb};
 
@@ -136,6 +137,25 @@ impl From<ResultError> for CommandError {
                 format!("The plan has no result r{number}. Its last one is r{last}."),
             )
             .with_kind("no_such_result"),
+        }
+    }
+}
+
+impl From<ReviewError> for CommandError {
+    fn from(error: ReviewError) -> Self {
+        let message = capitalize_sentence(&error.to_string());
+        match error {
+            ReviewError::Engine(error) => error.into(),
+            ReviewError::NotChanged(_) => Self::new(CommandExit::NotFound, message)
+                .with_kind("not_changed")
+                .with_hint("List the changed files: planwright review ID"),
+            ReviewError::NoSuchLines { .. } => {
+                Self::new(CommandExit::NotFound, message).with_kind("no_such_lines")
+            }
+            ReviewError::ResourceNeeded(_) => Self::usage(message).with_kind("resource_needed"),
+            ReviewError::NoSuchHunk(_) => Self::new(CommandExit::NotFound, message)
+                .with_kind("unknown_hunk")
+                .with_hint("List the hunks: planwright diff ID --hunks"),
         }
     }
 }

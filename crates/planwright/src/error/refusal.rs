@@ -156,6 +156,10 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             .with_hint("To give up the whole result: planwright cancel ID"),
         Refusal::ResultChanged => new(CommandExit::Conflict, "result_changed")
             .with_hint("Look at it again: planwright diff ID --hunks"),
+        Refusal::NoSuchComment(_) => new(CommandExit::NotFound, "no_such_comment")
+            .with_hint("List your draft comments: planwright review ID"),
+        Refusal::ReviewTooLarge { .. } => new(CommandExit::Usage, "review_too_large")
+            .with_hint("Send your comments, or land a part of the result, and go on after that."),
         Refusal::PickMismatch => new(CommandExit::Usage, "pick_does_not_fit"),
         Refusal::RestWaits => new(CommandExit::Conflict, "rest_waits").with_hint(
             "Land it first, or leave the new parts out for good: planwright drop ID",

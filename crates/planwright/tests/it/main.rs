@@ -60,6 +60,7 @@ mod privacy;
 mod recent_plan;
 mod reference;
 mod results;
+mod reviews;
 mod revising;
 mod rule_warnings;
 mod rules;

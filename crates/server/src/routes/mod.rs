@@ -6,6 +6,7 @@ mod new_plans;
 mod plan_changes;
 mod plans;
 mod request;
+mod reviews;
 mod session;
 
 use std::sync::Arc;
@@ -88,6 +89,7 @@ fn session_routes() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(plans::list_next_steps))
         .routes(routes!(plans::show_changes))
         .routes(routes!(plans::list_plan_events))
+        .routes(routes!(reviews::show_review, reviews::edit_review))
         .merge(plan_changes::routes())
 }
 

@@ -16,6 +16,7 @@ use plan::completion::{CompletedCommand, KnownCompletions};
 use plan::facts::ReceiptOutcome;
 use plan::invariant::{RuleBook, RuleScope};
 use plan::ledger::BudgetLedger;
+use plan::review::PlanReview;
 use plan::transcript::TranscriptEntry;
 use plan::{
     Action, Decision, DecisionFacts, Epoch, Phase, PlanId, PlanVersion, Project, QualifiedName,
@@ -27,14 +28,14 @@ use crate::fault::{FaultPoint, StoreFault, StoreFaults};
 use crate::sync::{Condvar, Mutex, lock};
 use crate::{
     Clock, CommitError, CommitMark, CommitOutcome, Cursor, DuePlan, DueQueues, EventLog, EventPage,
-    LedgerReads, PlanFilter, PlanRow, PlanSnapshot, ReadSet, StoreError, StoreInfo,
+    LedgerReads, PlanFilter, PlanRow, PlanSnapshot, ReadSet, ReviewReads, StoreError, StoreInfo,
     StoreMaintenance, StoreReader, StoreWriter, StoredEvent, StoredTranscriptEntry, Submission,
     TranscriptLog, TranscriptPosition,
 };
 use tables::MemoryTables;
 
 /// Reported by `read_info`; the memory store has no schema of its own.
-const SUPPORTED_SCHEMA_VERSION: u32 = 6;
+const SUPPORTED_SCHEMA_VERSION: u32 = 7;
 
 /// A store in the memory of this process.
 #[derive(Default)]
@@ -327,6 +328,10 @@ impl StoreReader for MemoryStore {
         Ok(lock(&self.tables).read_ledger(plan_id))
     }
 
+    fn list_reviews(&self, plan_id: PlanId) -> Result<Vec<PlanReview>, StoreError> {
+        Ok(lock(&self.tables).list_reviews(plan_id))
+    }
+
     fn now(&self) -> Result<Timestamp, StoreError> {
         Ok(self.clock.now())
     }
@@ -543,6 +548,10 @@ impl MemoryTables {
             ledger: match (reads.ledger, plan_id) {
                 (LedgerReads::OfPlan, Some(plan)) => self.read_ledger(plan),
                 (LedgerReads::OfPlan, None) | (LedgerReads::None, _) => BudgetLedger::default(),
+            },
+            reviews: match (reads.reviews, plan_id) {
+                (ReviewReads::OfPlan, Some(plan)) => self.list_reviews(plan),
+                (ReviewReads::OfPlan, None) | (ReviewReads::None, _) => Vec::new(),
             },
             completions: KnownCompletions::new(),
         }

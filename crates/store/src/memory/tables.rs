@@ -8,6 +8,7 @@ use plan::facts::{Lease, LivePlans, PlanChange};
 use plan::invariant::{Rule, RuleBook, RuleName, RuleRef, RuleScope};
 use plan::judgement::{GateVerdict, RuleEvidence};
 use plan::ledger::{AccountName, BudgetAccount, BudgetLedger, BudgetReservation};
+use plan::review::PlanReview;
 use plan::transcript::TranscriptEntry;
 use plan::{
     Action, ChangesetId, CommandReceipt, Decision, Digest, Epoch, Plan, PlanId, PlanVersion,
@@ -39,6 +40,8 @@ pub(super) struct MemoryTables {
     pub entries: BTreeMap<ChangesetId, BTreeMap<TreePath, ChangesetEntry>>,
     pub accounts: BTreeMap<AccountName, BudgetAccount>,
     pub reservations: BTreeMap<(PlanId, Epoch), BudgetReservation>,
+    /// By plan and person.
+    pub reviews: BTreeMap<(PlanId, String), PlanReview>,
     pub transcripts: BTreeMap<PlanId, BTreeMap<TranscriptPosition, TranscriptEntry>>,
     /// Receipts by scope and idempotency key, each with the digest of its arguments.
     pub keys: BTreeMap<(String, String), (Digest, CommandReceipt)>,
@@ -167,6 +170,13 @@ impl MemoryTables {
         }
     }
 
+    /// Returns what people noted about a plan, sorted by person.
+    pub fn list_reviews(&self, plan_id: PlanId) -> Vec<PlanReview> {
+        let of_plan = self.reviews.range((plan_id, String::new())..);
+        let of_plan = of_plan.take_while(|((plan, _), _)| *plan == plan_id);
+        of_plan.map(|(_, review)| review.clone()).collect()
+    }
+
     /// Writes a decision. Infallible, so that a commit is never partial.
     pub fn write_decision(&mut self, decision: Decision) {
         for change in decision.plans {
@@ -264,6 +274,11 @@ impl MemoryTables {
             RowWrite::DropReservation(plan, epoch) => {
                 self.reservations.remove(&(plan, epoch));
             }
+            RowWrite::PutReview(review) => {
+                let key = (review.plan, review.person.clone());
+                self.reviews.insert(key, review);
+            }
+            RowWrite::DropReviews(plan) => self.reviews.retain(|(of, _), _| *of != plan),
         }
     }
 }

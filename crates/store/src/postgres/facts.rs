@@ -17,12 +17,13 @@ use super::statements::{
     FACTS, LIVE_PLANS, LOCK_ACCOUNTS, LOCK_ACTION_EXCLUSIVE, LOCK_ACTION_SHARED, LOCK_ENTRIES,
     LOCK_ENTRIES_AT, LOCK_PLAN_EXCLUSIVE, LOCK_PLAN_SHARED, LOCK_PROJECTS_EXCLUSIVE,
     LOCK_PROJECTS_OF_PLAN, LOCK_PROJECTS_SHARED, LOCK_SCOPE_EXCLUSIVE, LOCK_SCOPES_SHARED,
-    RESERVATIONS,
+    RESERVATIONS, REVIEWS,
 };
 use crate::commit::{COMPLETION_PAGE_SIZE, MAX_LIVE_PLANS_NAMED, find_completion};
 use crate::event_codec::decode_event;
 use crate::{
-    ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess, StoreError,
+    ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, ReviewReads, RowAccess,
+    StoreError,
 };
 
 pub(super) struct LockedFacts {
@@ -75,6 +76,7 @@ pub(super) fn lock_and_read_facts(
     let projects = lock_projects(reads, &mut calls);
     let entries = lock_entries(reads, &mut calls);
     let ledger = lock_ledger(reads, &mut calls);
+    let reviews = read_reviews(reads, &mut calls);
     let scope_names: Vec<String> = reads
         .rules
         .iter()
@@ -127,6 +129,11 @@ pub(super) fn lock_and_read_facts(
         }
         if let Some(first) = ledger {
             facts.ledger = rows::build_ledger(columns(first), columns(first + 1))?;
+        }
+        if let Some(reviews) = reviews {
+            facts.reviews = columns(reviews)
+                .map(|row| row.decode_json(0))
+                .collect::<Result<_, _>>()?;
         }
         let Some(row) = columns(facts_index).next() else {
             return Err(corrupt_error(place, "the table `schema_version` is empty"));
@@ -339,6 +346,16 @@ fn lock_ledger(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<us
     let first = calls.len();
     calls.push((RESERVATIONS, values![plan.to_string()]));
     Some(first)
+}
+
+/// Reads what people noted about the plan, whose lock covers it. Returns the index of the answer.
+fn read_reviews(reads: &ReadSet, calls: &mut Vec<StatementCall<'_>>) -> Option<usize> {
+    let (plan, _) = match reads.reviews {
+        ReviewReads::None => return None,
+        ReviewReads::OfPlan => reads.plan.as_ref()?,
+    };
+    calls.push((REVIEWS, values![plan.to_string()]));
+    Some(calls.len())
 }
 
 /// Locks entries of open changesets. Returns the index of the answer.

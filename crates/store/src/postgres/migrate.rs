@@ -43,6 +43,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "transcripts",
         include_str!("migrations/0006_transcripts.sql"),
     ),
+    ("reviews", include_str!("migrations/0007_reviews.sql")),
 ];
 
 #[expect(clippy::cast_possible_truncation, reason = "there are few migrations")]

@@ -8,6 +8,7 @@ use plan::invariant::{RuleBook, RuleScope};
 use plan::judgement::RuleEvidence;
 use plan::ledger::BudgetLedger;
 use plan::phase::Phase;
+use plan::review::PlanReview;
 use plan::stage::StateName;
 use plan::{Action, ChangesetId, PlanId, Project, QualifiedName, Timestamp};
 use serde::de::DeserializeOwned;
@@ -24,8 +25,8 @@ use super::statements::{
     ACCOUNTS, ACTION, ACTIONS, ALL_RULES, ALL_SCOPE_REVISIONS, CHANGESETS, CLAIMABLE_PLANS,
     DUE_PLANS, ENTRIES, EVIDENCE, EXPIRED_LEASES, LATEST_EVENT, NOW, PLAN, PLAN_IDS_BY_FRAGMENT,
     PLANS, PLANS_BY_ACTION, PLANS_BY_ORIGIN, PLANS_BY_PROJECT, PLANS_BY_STATE,
-    PLANS_NEEDING_A_PERSON, PROJECT, PROJECTS, RESERVATIONS, RULES_OF_SCOPES, SCHEMA_VERSION,
-    SCOPE_REVISIONS,
+    PLANS_NEEDING_A_PERSON, PROJECT, PROJECTS, RESERVATIONS, REVIEWS, RULES_OF_SCOPES,
+    SCHEMA_VERSION, SCOPE_REVISIONS,
 };
 use super::tail::clamp_page_size;
 use super::{PostgresShared, PostgresStore};
@@ -263,6 +264,15 @@ impl StoreReader for PostgresStore {
             map_columns(accounts, place),
             map_columns(reservations, place),
         )
+    }
+
+    fn list_reviews(&self, plan_id: PlanId) -> Result<Vec<PlanReview>, StoreError> {
+        let values = || values![plan_id.to_string()];
+        let rows = self.shared.read_rows(|_| vec![(REVIEWS, values())])?;
+        match rows.as_deref() {
+            Some([reviews]) => decode_json_rows(reviews, self.shared.place()),
+            Some(_) | None => Ok(Vec::new()),
+        }
     }
 
     fn now(&self) -> Result<Timestamp, StoreError> {

@@ -206,6 +206,13 @@ statements! {
 
     DROP_RESERVATION = "DELETE FROM reservations WHERE plan_id = $1 AND epoch = $2";
 
+    /// The plan's lock covers its reviews.
+    PUT_REVIEW = "\
+        INSERT INTO reviews (plan_id, person, body) VALUES ($1, $2, $3) \
+        ON CONFLICT (plan_id, person) DO UPDATE SET body = excluded.body";
+
+    DROP_REVIEWS = "DELETE FROM reviews WHERE plan_id = $1";
+
     /// Records a submission in its own transaction.
     INSERT_COMMAND = "\
         INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt) \
@@ -384,6 +391,8 @@ statements! {
 
     EVIDENCE = "SELECT body FROM evidence WHERE plan_id = $1 AND entry = $2";
 
+    REVIEWS = "SELECT body FROM reviews WHERE plan_id = $1 ORDER BY person";
+
     ACTION = "SELECT body FROM actions WHERE name = $1";
 
     ACTIONS = "SELECT body FROM actions WHERE name > $1 ORDER BY name LIMIT $2";
@@ -508,6 +517,8 @@ statements! {
             SELECT 'use', plan_id FROM plan_projects WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = plan_projects.plan_id) \
             UNION ALL \
             SELECT DISTINCT 'transcript', plan_id FROM transcript_entries WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = transcript_entries.plan_id) \
+            UNION ALL \
+            SELECT 'review', plan_id FROM reviews WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = reviews.plan_id) \
             UNION ALL \
             SELECT 'reservation', plan_id FROM reservations WHERE NOT EXISTS (SELECT FROM plans p WHERE p.plan_id = reservations.plan_id) \
             UNION ALL \

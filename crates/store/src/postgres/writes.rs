@@ -16,11 +16,11 @@ use super::facts::LockedFacts;
 use super::pipeline::values;
 use super::rows::{encode_json, to_sql_integer};
 use super::statements::{
-    DROP_ENTRY, DROP_LEASE, DROP_PROJECT, DROP_RESERVATION, DROP_RULE, END_PLAN_PROJECTS,
-    INSERT_ACTION, INSERT_CHANGESET, INSERT_COMMAND, INSERT_ENTRY, INSERT_PLAN,
+    DROP_ENTRY, DROP_LEASE, DROP_PROJECT, DROP_RESERVATION, DROP_REVIEWS, DROP_RULE,
+    END_PLAN_PROJECTS, INSERT_ACTION, INSERT_CHANGESET, INSERT_COMMAND, INSERT_ENTRY, INSERT_PLAN,
     INSERT_PLAN_PROJECTS, INSERT_PROJECT, PUT_ACCOUNT, PUT_EVIDENCE, PUT_LEASE, PUT_RESERVATION,
-    PUT_RULE, PUT_SCOPE, PUT_VERDICT, UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY, UPDATE_PLAN,
-    UPDATE_PROJECT,
+    PUT_REVIEW, PUT_RULE, PUT_SCOPE, PUT_VERDICT, UPDATE_ACTION, UPDATE_CHANGESET, UPDATE_ENTRY,
+    UPDATE_PLAN, UPDATE_PROJECT,
 };
 use crate::event_codec::encode_event;
 use crate::plan_columns::{PlanColumns, TermsColumns};
@@ -274,6 +274,17 @@ impl<'a> WriteBuilder<'a, '_> {
             RowWrite::DropReservation(plan, epoch) => {
                 let values = values![plan.to_string(), to_sql_integer(epoch.0)];
                 self.calls.push((DROP_RESERVATION, values));
+            }
+            RowWrite::PutReview(review) => {
+                let values = values![
+                    review.plan.to_string(),
+                    review.person.as_str(),
+                    encode_json(review)
+                ];
+                self.calls.push((PUT_REVIEW, values));
+            }
+            RowWrite::DropReviews(plan) => {
+                self.calls.push((DROP_REVIEWS, values![plan.to_string()]));
             }
         }
     }

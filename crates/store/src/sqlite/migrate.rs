@@ -72,6 +72,12 @@ pub(super) const MIGRATIONS: &[SchemaMigration] = &[
         sql: include_str!("migrations/0006_transcripts.sql"),
         convert: None,
     },
+    SchemaMigration {
+        number: 7,
+        title: "reviews",
+        sql: include_str!("migrations/0007_reviews.sql"),
+        convert: None,
+    },
 ];
 
 /// Returns the schema version after the last of these migrations.
@@ -185,6 +191,7 @@ mod tests {
             "evidence by subject",
             "plan terms",
             "transcripts",
+            "reviews",
         ];
         assert!(titles.eq(expected));
     }

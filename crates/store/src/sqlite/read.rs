@@ -5,6 +5,7 @@ use plan::id::NotAnId;
 use plan::invariant::{RuleBook, RuleScope};
 use plan::judgement::RuleEvidence;
 use plan::ledger::BudgetLedger;
+use plan::review::PlanReview;
 use plan::stage::StateName;
 use plan::{Action, Phase, PlanId, Project, QualifiedName, Timestamp};
 use rusqlite::types::ValueRef;
@@ -201,6 +202,12 @@ impl StoreReader for SqliteStore {
     fn read_ledger(&self, plan_id: PlanId) -> Result<BudgetLedger, StoreError> {
         self.read_snapshot_or(BudgetLedger::default(), |connection| {
             rows::select_ledger(connection, plan_id)
+        })
+    }
+
+    fn list_reviews(&self, plan_id: PlanId) -> Result<Vec<PlanReview>, StoreError> {
+        self.read_snapshot_or(Vec::new(), |connection| {
+            rows::select_reviews(connection, plan_id)
         })
     }
 

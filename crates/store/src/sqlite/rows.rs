@@ -9,6 +9,7 @@ use plan::facts::{Lease, LivePlans, PlanChange, ReceiptOutcome};
 use plan::id::NotAnId;
 use plan::invariant::{Rule, RuleBook, RuleScope};
 use plan::ledger::{AccountName, BudgetAccount, BudgetLedger};
+use plan::review::PlanReview;
 use plan::{
     Action, ChangesetId, CommandId, CommandReceipt, Decision, DecisionFacts, Digest, Epoch, Plan,
     PlanId, Project, QualifiedName, RowWrite, Timestamp, Verb,
@@ -22,7 +23,9 @@ use super::statements as sql;
 use crate::commit::{COMPLETION_PAGE_SIZE, MAX_LIVE_PLANS_NAMED, find_completion};
 use crate::event_codec::{decode_event, encode_event};
 use crate::plan_columns::{PlanColumns, TermsColumns, decode_plan};
-use crate::{ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, RowAccess};
+use crate::{
+    ChangesetReads, IdempotencyKey, LedgerReads, ProjectReads, ReadSet, ReviewReads, RowAccess,
+};
 
 /// Returns the receipt committed under a key, with the digest of its arguments.
 pub(super) fn select_earlier_answer(
@@ -66,6 +69,9 @@ pub(super) fn read_facts(
     sort_rules(&mut facts.rules);
     if let (LedgerReads::OfPlan, Some((id, _))) = (reads.ledger, reads.plan) {
         facts.ledger = select_ledger(connection, id)?;
+    }
+    if let (ReviewReads::OfPlan, Some((id, _))) = (reads.reviews, reads.plan) {
+        facts.reviews = select_reviews(connection, id)?;
     }
     if let Some((id, _)) = reads.plan {
         read_changesets(connection, id, &reads.changesets, &mut facts)?;
@@ -174,6 +180,15 @@ pub(super) fn select_ledger(
             [plan_id.to_string()],
             |row| decode_json(row.get_ref(0)?),
         )?,
+    })
+}
+
+pub(super) fn select_reviews(
+    connection: &Connection,
+    plan_id: PlanId,
+) -> Result<Vec<PlanReview>, SqliteError> {
+    select_all(connection, sql::REVIEWS, [plan_id.to_string()], |row| {
+        decode_json(row.get_ref(0)?)
     })
 }
 
@@ -523,6 +538,11 @@ fn write_row(connection: &Connection, row: &RowWrite) -> Result<(), SqliteError>
         RowWrite::DropReservation(plan, epoch) => {
             execute(sql::DROP_RESERVATION, params![plan.to_string(), epoch.0])
         }
+        RowWrite::PutReview(review) => execute(
+            sql::PUT_REVIEW,
+            params![review.plan.to_string(), review.person, encode_json(review)],
+        ),
+        RowWrite::DropReviews(plan) => execute(sql::DROP_REVIEWS, params![plan.to_string()]),
     }
 }
 

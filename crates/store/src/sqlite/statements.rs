@@ -49,6 +49,7 @@ statements! {
     ENTRY = "SELECT body FROM entries WHERE changeset_id = ?1 AND path = ?2";
     ENTRIES = "SELECT body FROM entries WHERE changeset_id = ?1 ORDER BY path";
     ACCOUNT = "SELECT body FROM accounts WHERE name = ?1";
+    REVIEWS = "SELECT body FROM reviews WHERE plan_id = ?1 ORDER BY person";
     RESERVATIONS = "SELECT body FROM reservations WHERE plan_id = ?1 ORDER BY epoch";
 
     /// Events that contain one of the markers, newest first. Unused markers are NULL.
@@ -117,6 +118,10 @@ statements! {
         "INSERT INTO reservations (plan_id, epoch, body) VALUES (?1, ?2, ?3)
          ON CONFLICT (plan_id, epoch) DO UPDATE SET body = excluded.body";
     DROP_RESERVATION = "DELETE FROM reservations WHERE plan_id = ?1 AND epoch = ?2";
+    PUT_REVIEW =
+        "INSERT INTO reviews (plan_id, person, body) VALUES (?1, ?2, ?3)
+         ON CONFLICT (plan_id, person) DO UPDATE SET body = excluded.body";
+    DROP_REVIEWS = "DELETE FROM reviews WHERE plan_id = ?1";
     INSERT_COMMAND =
         "INSERT INTO commands (command_id, committed, key_scope, key, fingerprint, receipt)
          VALUES (?1, 1, ?2, ?3, ?4, ?5)";

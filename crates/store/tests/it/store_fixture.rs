@@ -13,7 +13,7 @@ use store::{CommitError, CommitOutcome, MemoryStore, Store, Submission};
 use testkit::{FaultSwitch, PostgresDatabase, SqliteFile, TestClient, TestClock, TestIds};
 
 /// The schema version that this program reads and writes.
-pub const SUPPORTED_SCHEMA_VERSION: u32 = 6;
+pub const SUPPORTED_SCHEMA_VERSION: u32 = 7;
 
 /// A new store with the clock, faults and ids that a test controls.
 pub struct StoreFixture {

@@ -57,6 +57,7 @@ fn a_store_of_schema_5_gains_transcripts(fixture: &StoreFixture) {
     client.create_landed_plan("land");
     let before = StoreDump::read_store(client.store());
     drop(client);
+    fixture.sql("DROP TABLE reviews");
     fixture.sql("DROP TABLE transcript_entries");
     set_schema_version(fixture, 5);
     let store = fixture.open();
@@ -133,6 +134,7 @@ fn return_to_schema_4(fixture: &StoreFixture, plans: &[PlanId]) {
             "UPDATE plans SET body = '{whole}' WHERE plan_id = '{plan_id}'"
         ));
     }
+    fixture.sql("DROP TABLE reviews");
     fixture.sql("DROP TABLE transcript_entries");
     fixture.sql("DROP TABLE plan_terms");
     set_schema_version(fixture, 4);

@@ -11,6 +11,7 @@ mod listing;
 mod log;
 mod migration;
 mod projects;
+mod reviews;
 mod rules;
 mod sequences;
 mod tampering;

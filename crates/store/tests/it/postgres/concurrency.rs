@@ -15,8 +15,8 @@ use plan::{
 use store::verify::verify_store;
 use store::{
     ChangesetReads, CommitError, CommitOutcome, EventLog, IdempotencyKey, LedgerReads,
-    PostgresOptions, ProjectReads, ReadSet, RowAccess, StoreError, StoreMaintenance, StoreReader,
-    StoreWriter, Submission,
+    PostgresOptions, ProjectReads, ReadSet, ReviewReads, RowAccess, StoreError, StoreMaintenance,
+    StoreReader, StoreWriter, Submission,
 };
 
 use crate::postgres::database::ScratchDatabase;
@@ -445,6 +445,7 @@ fn now_is_read_after_the_last_lock() {
                 RowAccess::Exclusive => ProjectReads::Named(vec![(house().name, access)]),
             },
             ledger: LedgerReads::OfPlan,
+            reviews: ReviewReads::OfPlan,
         };
         let look = submission(reads, |_, now| Ok(rows_only(Vec::new(), now)));
         let mut sql = database.sql();

@@ -12,7 +12,7 @@ use plan::{
 };
 use store::{
     ChangesetReads, EventLog, LedgerReads, MemoryStore, PlanFilter, PostgresStore, ProjectReads,
-    ReadSet, RowAccess, Store, StoreReader, StoreWriter, Submission,
+    ReadSet, ReviewReads, RowAccess, Store, StoreReader, StoreWriter, Submission,
 };
 
 use crate::postgres::database::ScratchDatabase;
@@ -126,6 +126,7 @@ fn decision_facts_match_the_memory_store() {
                     changesets: changesets.clone(),
                     projects: ProjectReads::None,
                     ledger: LedgerReads::OfPlan,
+                    reviews: ReviewReads::OfPlan,
                 };
                 let named = ["zoo/house", "never", "house"].map(|name| {
                     let access = match name {

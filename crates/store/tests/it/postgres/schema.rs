@@ -259,7 +259,7 @@ fn migrating_the_first_schema_keeps_data_and_adds_projects() {
     let mut sql = database.sql();
     sql.run("INSERT INTO actions VALUES ('local/kept', '{}')");
     sql.run(EVIDENCE_BEFORE);
-    sql.run("DROP TABLE transcript_entries; DROP TABLE plan_terms; DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
+    sql.run("DROP TABLE reviews; DROP TABLE transcript_entries; DROP TABLE plan_terms; DROP TABLE reservations; DROP TABLE accounts; DROP TABLE plan_projects; DROP TABLE projects; UPDATE schema_version SET version = 1");
     let store = database.store();
     assert!(matches!(
         store.read_project(&name),
@@ -286,7 +286,7 @@ fn evidence_is_migrated_to_subjects() {
     sql.run(&format!(
         "INSERT INTO evidence VALUES ('{plan}', 1, 'global', 'a', 1, '{{\"subject\":\"ab\"}}')"
     ));
-    sql.run("DROP TABLE transcript_entries; DROP TABLE plan_terms; UPDATE schema_version SET version = 3");
+    sql.run("DROP TABLE reviews; DROP TABLE transcript_entries; DROP TABLE plan_terms; UPDATE schema_version SET version = 3");
     assert_eq!(
         database.store().migrate_schema().unwrap(),
         (3, SUPPORTED_SCHEMA_VERSION)
