@@ -717,7 +717,28 @@ impl Sandboxes {
         Ok(OccupiedSandbox { sandbox, lock })
     }
 
+    /// Makes a sandbox. If the disk is full, removes what was made of it.
     fn make_sandbox(
+        &self,
+        key: &SandboxKey<'_>,
+        repository: &Repository,
+        epoch: Epoch,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<(), SandboxError> {
+        let made = self.try_make_sandbox(key, repository, epoch, base, tree);
+        made.map_err(|error| {
+            let directory = self.plan_directory(key.plan_id).join(epoch.to_string());
+            let error = error.explain_full_disk(&directory);
+            if error.is_out_of_space() {
+                // Whoever frees space next must not fill the disk again with half a sandbox.
+                let _ = files::remove_tree(&directory.join(key.dir_name()));
+            }
+            error
+        })
+    }
+
+    fn try_make_sandbox(
         &self,
         key: &SandboxKey<'_>,
         repository: &Repository,

@@ -229,3 +229,37 @@ fn hanging_git_ends_when_a_stop_is_requested() {
     assert_eq!(error.to_string(), "git read-tree was stopped");
     fixture.enter_sandbox(test_plan_id(1), 2);
 }
+
+/// Half a sandbox must not use up the space that the user frees.
+#[test]
+fn half_a_sandbox_on_a_full_disk_is_removed() {
+    let fixture = SandboxFixture::new();
+    let script = "case \" $* \" in *' read-tree '*)
+    echo half > \"$GIT_WORK_TREE/half.txt\"
+    echo 'error: unable to write file: No space left on device' >&2; exit 128;;
+esac
+exec git \"$@\"";
+    let full = make_fake_git(
+        fixture.directory.path(),
+        script,
+        planwright_sandbox::GIT_TIMEOUT,
+    );
+    let home = fixture.directory.path().join("home");
+    let key = fixture.sandbox_key(test_plan_id(1));
+    let base = fixture.sandboxes.read_tip(&fixture.resource).unwrap();
+    let entered = Sandboxes::new(&home, full).enter_sandbox(
+        &key,
+        Epoch(1),
+        &base,
+        SandboxEntryMode::Continue,
+    );
+    let error = entered.map(drop).unwrap_err();
+    assert!(matches!(error, SandboxError::DiskFull { .. }), "{error}");
+    assert!(error.is_transient());
+    let directory = home.join("sandboxes").join(test_plan_id(1).to_string());
+    let left = std::fs::read_dir(directory.join("1")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().path()).collect();
+    assert!(!left.iter().any(|path| path.is_dir()), "{left:?}");
+    let sandbox = fixture.enter_sandbox(test_plan_id(1), 1);
+    assert!(!sandbox.path.join("half.txt").exists());
+}
