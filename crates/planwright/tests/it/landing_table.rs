@@ -18,6 +18,8 @@ const LANDING_FORMS: &[(&str, &[&str])] = &[
     ("uncommitted", &["--as", "uncommitted"]),
     ("merge", &["--merge"]),
     ("paths", &["--", "new.txt"]),
+    // With the hunk of `new.txt`.
+    ("hunk", &["--hunk"]),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +102,11 @@ fn wanted_verdicts(is_failing: bool) -> &'static [WantedVerdict] {
 }
 
 impl LandingCase {
+    /// Lands only `new.txt`.
+    fn is_partial(&self) -> bool {
+        matches!(self.form, "paths" | "hunk")
+    }
+
     fn verdicts_in_force(&self) -> &'static [WantedVerdict] {
         wanted_verdicts(self.is_failing)
     }
@@ -329,9 +336,15 @@ impl LandingTable {
             answer_questions();
         }
         let before = self.read_state();
-        let apply = [&["apply", plan.as_str(), "--yes"], flags].concat();
+        let mut apply = [&["apply", plan.as_str(), "--yes"], flags].concat();
+        let listed = self
+            .repo
+            .run_ok(&["diff", &plan, "--hunks", "--", "new.txt"]);
+        if cell.form == "hunk" {
+            apply.push(listed["files"][0]["hunks"][0]["id"].as_str().unwrap());
+        }
         let mut said = self.repo.run(&apply);
-        if cell.form == "paths" && !cell.is_failing {
+        if cell.is_partial() && !cell.is_failing {
             // The answers were about the whole result. The picked part is another one.
             if said.exit_code() != Some(6) {
                 return Err(format!("a part was not asked about: {}", said.messages()));
@@ -386,13 +399,13 @@ impl LandingTable {
         // Where, and what has to be there.
         let on_target = match cell.form {
             "commit" | "merge" => new,
-            "paths" => partly,
+            "paths" | "hunk" => partly,
             _ => old,
         };
         let mut places = Vec::new();
         match self.resource {
             TargetKind::Directory => {
-                let expected = if cell.form == "paths" { partly } else { new };
+                let expected = if cell.is_partial() { partly } else { new };
                 places.push((None, expected));
             }
             TargetKind::CheckedOut | TargetKind::NotCheckedOut | TargetKind::Bare => {
@@ -415,7 +428,7 @@ impl LandingTable {
                 return Err(format!("{branch:?} has {found:?}, not {expected:?}"));
             }
         }
-        if (cell.form == "paths") != data["rest"].is_string() {
+        if cell.is_partial() != data["rest"].is_string() {
             return Err(format!("the rest is {}", data["rest"]));
         }
         Ok(())
