@@ -204,7 +204,9 @@ fn wait_and_claim(
     let mut claimed = 0;
     while claimed < count {
         let lease = Span::from_seconds(3600);
-        let claim = worker.claim(Phase::Strategize, "bench", lease, &bench_call());
+        let claim = worker
+            .claims()
+            .claim_next(Phase::Strategize, "bench", lease, &bench_call());
         if let Some(claim) = claim.map_err(describe_error)? {
             // Fails only if the requester gave up, which reports its own error.
             let _ = claim_sender.send(Instant::now());

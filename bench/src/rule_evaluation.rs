@@ -121,6 +121,7 @@ fn create_plan_with_changes(lifecycle: &Lifecycle) -> PlanId {
     let call = workload::bench_call();
     let plan_id = workload::create_ready_plan(lifecycle);
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "bench", Span::from_seconds(3600), &call)
         .unwrap();
     let epoch = claim.epoch();

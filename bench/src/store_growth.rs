@@ -108,7 +108,7 @@ fn cost_ratios(first: SampledStore<'_>, second: SampledStore<'_>) -> [f64; 3] {
 
 fn time_claim(lifecycle: &Lifecycle, _: PlanId) -> Duration {
     let stopwatch = Instant::now();
-    let claim = lifecycle.claim(
+    let claim = lifecycle.claims().claim_next(
         Phase::Strategize,
         "bench",
         Span::from_seconds(60),

@@ -30,6 +30,7 @@ pub fn create_ready_plan(lifecycle: &Lifecycle) -> PlanId {
         .plan
         .id();
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, OWNER, LEASE_DURATION, &call)
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
@@ -60,6 +61,7 @@ impl<'a> ClaimReleaseCycle<'a> {
         self.held_epoch = match self.held_epoch {
             None => Some(
                 self.lifecycle
+                    .claims()
                     .start_execute(self.plan_id, OWNER, LEASE_DURATION, &self.call)?
                     .epoch(),
             ),
@@ -112,7 +114,10 @@ impl<'a> StepwiseWorkflow<'a> {
         } = *self;
         match next_step {
             0 => {
-                let claim = lifecycle.start_strategize(plan_id, OWNER, LEASE_DURATION, call)?;
+                let claim =
+                    lifecycle
+                        .claims()
+                        .start_strategize(plan_id, OWNER, LEASE_DURATION, call)?;
                 self.epoch = claim.epoch();
             }
             1 => drop(lifecycle.submit_command(
@@ -122,13 +127,18 @@ impl<'a> StepwiseWorkflow<'a> {
             )?),
             2 => drop(lifecycle.execute_plan(plan_id, call)?),
             3 => {
-                let claim = lifecycle.start_execute(plan_id, OWNER, LEASE_DURATION, call)?;
+                let claim =
+                    lifecycle
+                        .claims()
+                        .start_execute(plan_id, OWNER, LEASE_DURATION, call)?;
                 self.epoch = claim.epoch();
             }
             4 => drop(lifecycle.complete_execute(plan_id, epoch, &make_result(), call)?),
             5 => drop(lifecycle.apply_plan(plan_id, call)?),
             6 => {
-                let claim = lifecycle.start_apply(plan_id, OWNER, LEASE_DURATION, call)?;
+                let claim = lifecycle
+                    .claims()
+                    .start_apply(plan_id, OWNER, LEASE_DURATION, call)?;
                 self.epoch = claim.epoch();
             }
             7 => drop(lifecycle.submit_command(
@@ -151,7 +161,10 @@ impl<'a> StepwiseWorkflow<'a> {
 /// Runs the same workflow as a worker does: consecutive decisions share a commit, three commits in all. Returns false
 /// if the plan did not land.
 pub fn run_batched_workflow(lifecycle: &Lifecycle) -> Result<bool, LifecycleError> {
-    let claim = lifecycle.use_and_start(make_request(), OWNER, LEASE_DURATION, &bench_call())?;
+    let claim =
+        lifecycle
+            .claims()
+            .use_and_start(make_request(), OWNER, LEASE_DURATION, &bench_call())?;
     let NextPhase::Claimed(claim) =
         claim.complete_strategize_and_continue(Vec::new(), LEASE_DURATION)?
     else {

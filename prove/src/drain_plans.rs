@@ -85,10 +85,18 @@ fn take_step(
             let lease = Span::from_seconds(3600);
             let claim = match phase {
                 Phase::Strategize => {
-                    lifecycle.start_strategize(id, HARNESS_CALLER, lease, &call)?
+                    lifecycle
+                        .claims()
+                        .start_strategize(id, HARNESS_CALLER, lease, &call)?
                 }
-                Phase::Execute => lifecycle.start_execute(id, HARNESS_CALLER, lease, &call)?,
-                Phase::Apply => lifecycle.start_apply(id, HARNESS_CALLER, lease, &call)?,
+                Phase::Execute => {
+                    lifecycle
+                        .claims()
+                        .start_execute(id, HARNESS_CALLER, lease, &call)?
+                }
+                Phase::Apply => lifecycle
+                    .claims()
+                    .start_apply(id, HARNESS_CALLER, lease, &call)?,
             };
             *claimed_epoch = Some(claim.epoch());
         }

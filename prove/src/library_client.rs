@@ -45,7 +45,10 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
     let result = match call.operation.clone() {
         Operation::Use => lifecycle.use_action(use_request(), by)?,
         Operation::UseAndStart { lease_ms } => {
-            let claim = lifecycle.use_and_start(use_request(), text, span_of_ms(lease_ms), by)?;
+            let claim =
+                lifecycle
+                    .claims()
+                    .use_and_start(use_request(), text, span_of_ms(lease_ms), by)?;
             claim.outcome().clone()
         }
         Operation::Start {
@@ -55,9 +58,11 @@ fn try_call(lifecycle: &Lifecycle, call: &ClientCall) -> Result<CallAnswer, Life
         } => {
             let lease = span_of_ms(lease_ms);
             let claim: Claim = match phase {
-                Phase::Strategize => lifecycle.start_strategize(plan_id, text, lease, by)?,
-                Phase::Execute => lifecycle.start_execute(plan_id, text, lease, by)?,
-                Phase::Apply => lifecycle.start_apply(plan_id, text, lease, by)?,
+                Phase::Strategize => lifecycle
+                    .claims()
+                    .start_strategize(plan_id, text, lease, by)?,
+                Phase::Execute => lifecycle.claims().start_execute(plan_id, text, lease, by)?,
+                Phase::Apply => lifecycle.claims().start_apply(plan_id, text, lease, by)?,
             };
             claim.outcome().clone()
         }

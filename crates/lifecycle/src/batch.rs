@@ -4,22 +4,20 @@
 //! another reason, the same commands are submitted one by one.
 
 use plan::command::{
-    ApplyPlan, ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, CreatePlan,
-    ExecutePlan, ReserveBudget, SettleUsage,
+    ApplyPlan, ClaimPhase, CompleteApply, CompleteExecute, CompleteStrategize, ExecutePlan,
+    SettleUsage,
 };
 use plan::decide::decide_batch;
 use plan::decision::ReportedDecision;
 use plan::invariant::Gate;
 use plan::judgement::GateJudgement;
-use plan::ledger::{BudgetAmount, BudgetGrant, MeteringLevel};
+use plan::ledger::BudgetAmount;
+use plan::reads::CommandTarget;
 use plan::stage::ResultContent;
-use plan::{Command, DecisionRequest, Phase, Plan, Refusal, Span};
+use plan::{Command, DecisionRequest, Phase, Refusal, Span};
 use store::{CommitOutcome, ReadSet, Submission};
 
-use crate::budget::read_grant;
-use crate::judge::GateSubject;
-use crate::{Call, Claim, Lifecycle, LifecycleError, OperationOutcome, UseRequest};
-use plan::reads::CommandTarget;
+use crate::{Call, Claim, Lifecycle, LifecycleError, OperationOutcome};
 
 /// What happened after a result was submitted.
 pub enum NextPhase {
@@ -30,165 +28,32 @@ pub enum NextPhase {
     Landed(OperationOutcome),
 }
 
-impl Lifecycle {
-    /// Creates a plan and claims its first phase.
-    pub fn use_and_start(
-        &self,
-        request: UseRequest,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<Claim, LifecycleError> {
-        if !request.projects.is_empty() {
-            self.sandboxes()
-                .locate_project_resources(&request.projects)?;
-        }
-        if call.key.is_some() || !request.projects.is_empty() {
-            // A key belongs to one command, and a repository's own rules can only judge a stored plan.
-            let plan_id = self.use_action(request, call)?.plan.id();
-            return self.start_strategize(plan_id, owner, lease, call);
-        }
-        let new = self.new_plan(request.clone());
-        let target = CommandTarget {
-            plan_id: Some(new.id),
-            action: new.action.clone(),
-            projects: new.projects.clone(),
-        };
-        let commands = vec![
-            Command::from(CreatePlan(new)),
-            start_command(Phase::Strategize, owner, lease),
-        ];
-        match self.submit_batch(&target, commands, call) {
-            Ok(committed) => self.claim_from_commit(committed, call),
-            // Rules are in force. They judge stored state, so the plan has to be stored first.
-            Err(LifecycleError::Refused(Refusal::JudgementStale { .. })) => {
-                let plan_id = self.use_action(request, call)?.plan.id();
-                self.start_strategize(plan_id, owner, lease, &call.follow_up())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Completes strategize without an actor: the goal is the strategy. Creates no sandbox.
-    pub(crate) fn strategize_without_actor(
-        &self,
-        plan: &Plan,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<OperationOutcome, LifecycleError> {
-        self.sandboxes().check_resources_reachable(plan)?;
-        let commands = vec![
-            start_command(Phase::Strategize, owner, lease),
-            Command::from(CompleteStrategize {
-                // The epoch that the claim before it in this batch gets.
-                epoch: plan.epoch().next(),
-                decisions: Vec::new(),
-            }),
-        ];
-        let submitted = match self
-            .gates()
-            .read_targets(plan, Gate::Strategize)?
-            .rules
-            .is_empty()
-        {
-            true => self.submit_batch(&CommandTarget::for_plan(plan), commands, call),
-            false => Err(stale_judgement()),
-        };
-        match submitted {
-            Ok(committed) => return self.read_outcome(committed),
-            // Rules are in force. They judge stored state, so submit step by step.
-            Err(LifecycleError::Refused(Refusal::JudgementStale { .. })) => {}
-            Err(error) => return Err(error),
-        }
-        let claimed = self.gates().submit_judged(
-            plan.id(),
-            Gate::Strategize,
-            &GateSubject::Plan,
-            call,
-            |judgement| {
-                Command::from(ClaimPhase {
-                    phase: Phase::Strategize,
-                    owner: owner.to_owned(),
-                    lease,
-                    judgement: Some(judgement),
-                })
-            },
-        )?;
-        let epoch = claimed.receipt.epoch;
-        let epoch = epoch.expect("BUG: a claim's receipt has its epoch");
-        self.submit_command(
-            plan.id(),
-            CompleteStrategize::new(epoch, Vec::new()),
-            &call.follow_up(),
-        )
-    }
-
-    /// Claims a phase and reserves its budget in one commit. Execute may be claimed directly from a queued
-    /// strategize that needs no actor. Refused if this takes more than one commit.
-    pub(crate) fn claim_with_budget(
-        &self,
-        plan: &Plan,
-        phase: Phase,
-        metering: MeteringLevel,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<(Claim, BudgetGrant), LifecycleError> {
-        // Each claim gets the next epoch.
-        let mut epoch = plan.epoch().next();
-        let mut commands = Vec::new();
-        if plan.phase() != phase {
-            commands.extend([
-                start_command(plan.phase(), owner, lease),
-                Command::from(CompleteStrategize::new(epoch, Vec::new())),
-                Command::from(ExecutePlan {
-                    judgement: empty_judgement(),
-                }),
-            ]);
-            epoch = epoch.next();
-        }
-        let budget = self.budget;
-        commands.extend([
-            start_command(phase, owner, lease),
-            Command::from(ReserveBudget {
-                epoch,
-                metering,
-                budget,
-            }),
-        ]);
-        let committed = self.submit_batch(&CommandTarget::for_plan(plan), commands, call)?;
-        let grant = read_grant(&committed);
-        Ok((self.claim_from_commit(committed, call)?, grant))
-    }
-
-    /// Decides the commands in order and commits all of them, or none.
-    fn submit_batch(
-        &self,
-        target: &CommandTarget,
-        commands: Vec<Command>,
-        call: &Call,
-    ) -> Result<CommitOutcome, LifecycleError> {
-        let reads = commands
-            .iter()
-            .map(|command| command.reads(target))
-            .fold(ReadSet::default(), ReadSet::merge_with);
-        let requests: Vec<DecisionRequest> = commands
-            .into_iter()
-            .map(|command| DecisionRequest {
-                command,
-                plan_id: target.plan_id,
-                caller: call.caller.clone(),
-                if_version: None,
-            })
-            .collect();
-        Ok(self.store.commit(Submission {
-            id: self.ids.new_command_id(),
-            key: None,
-            reads,
-            decide: Box::new(move |facts, now| decide_batch(facts, &requests, now)),
-        })?)
-    }
+/// Decides the commands in order and commits all of them, or none.
+pub(crate) fn submit_batch(
+    lifecycle: &Lifecycle,
+    target: &CommandTarget,
+    commands: Vec<Command>,
+    call: &Call,
+) -> Result<CommitOutcome, LifecycleError> {
+    let reads = commands
+        .iter()
+        .map(|command| command.reads(target))
+        .fold(ReadSet::default(), ReadSet::merge_with);
+    let requests: Vec<DecisionRequest> = commands
+        .into_iter()
+        .map(|command| DecisionRequest {
+            command,
+            plan_id: target.plan_id,
+            caller: call.caller.clone(),
+            if_version: None,
+        })
+        .collect();
+    Ok(lifecycle.store.commit(Submission {
+        id: lifecycle.ids.new_command_id(),
+        key: None,
+        reads,
+        decide: Box::new(move |facts, now| decide_batch(facts, &requests, now)),
+    })?)
 }
 
 impl Claim {
@@ -212,7 +77,8 @@ impl Claim {
             .gates()
             .read_targets(&self.outcome.plan, Gate::Execute)?;
         let submitted = match targets.rules.is_empty() {
-            true => lifecycle.submit_batch(
+            true => submit_batch(
+                &lifecycle,
                 &CommandTarget::for_plan(&self.outcome.plan),
                 commands,
                 &call,
@@ -224,16 +90,18 @@ impl Claim {
                 // The next claim takes over the sandboxes, which requires that their locks are free.
                 self.sandbox_locks.clear();
                 return Ok(NextPhase::Claimed(Box::new(
-                    lifecycle.claim_from_commit(committed, &call)?,
+                    lifecycle.claims().claim_from_commit(committed, &call)?,
                 )));
             }
             Err(LifecycleError::Refused(_)) => {}
             Err(error) => return Err(error),
         }
         let done = self.complete_strategize(decisions)?;
-        let next = lifecycle
-            .execute_plan(plan_id, &call)
-            .and_then(|_| lifecycle.start_execute(plan_id, &owner, lease, &call));
+        let next = lifecycle.execute_plan(plan_id, &call).and_then(|_| {
+            lifecycle
+                .claims()
+                .start_execute(plan_id, &owner, lease, &call)
+        });
         match next {
             Ok(claim) => Ok(NextPhase::Claimed(Box::new(claim))),
             Err(LifecycleError::Refused(_) | LifecycleError::Blocked(_)) => {
@@ -258,7 +126,7 @@ impl Claim {
         let owner = self.owner();
         let commands = self.completion_commands(result, lease);
         let target = CommandTarget::for_plan(&self.outcome.plan);
-        match lifecycle.submit_batch(&target, commands, &call) {
+        match submit_batch(&lifecycle, &target, commands, &call) {
             Ok(committed) => return lifecycle.read_outcome(committed).map(NextPhase::Landed),
             Err(LifecycleError::Refused(_)) => {}
             Err(error) => return Err(error),
@@ -266,7 +134,11 @@ impl Claim {
         let done = self.complete_execute(result)?;
         let next = lifecycle
             .apply_plan(plan_id, &call)
-            .and_then(|_| lifecycle.start_apply(plan_id, &owner, lease, &call))
+            .and_then(|_| {
+                lifecycle
+                    .claims()
+                    .start_apply(plan_id, &owner, lease, &call)
+            })
             .and_then(|claim| claim.complete_apply(Vec::new()));
         match next {
             Ok(done) => Ok(NextPhase::Landed(done)),
@@ -293,7 +165,12 @@ impl Claim {
         let mut commands = vec![Command::from(SettleUsage { epoch, used })];
         commands.extend(self.completion_commands(result, lease));
         let lifecycle = &self.lifecycle;
-        match lifecycle.submit_batch(&CommandTarget::for_plan(plan), commands, &self.call()) {
+        match submit_batch(
+            lifecycle,
+            &CommandTarget::for_plan(plan),
+            commands,
+            &self.call(),
+        ) {
             Ok(_) => Ok(true),
             Err(LifecycleError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
@@ -324,7 +201,7 @@ impl Claim {
     }
 }
 
-fn start_command(phase: Phase, owner: &str, lease: Span) -> Command {
+pub(crate) fn start_command(phase: Phase, owner: &str, lease: Span) -> Command {
     Command::from(ClaimPhase {
         phase,
         owner: owner.to_owned(),
@@ -334,13 +211,13 @@ fn start_command(phase: Phase, owner: &str, lease: Span) -> Command {
 }
 
 /// The refusal that makes a batch fall back to single commands, because rules have to be checked.
-fn stale_judgement() -> LifecycleError {
+pub(crate) fn stale_judgement() -> LifecycleError {
     LifecycleError::Refused(Refusal::JudgementStale {
         gate: Gate::Strategize,
     })
 }
 
 /// A placeholder. `decide_batch` replaces it with a judgement of the plan at that point.
-fn empty_judgement() -> GateJudgement {
+pub(crate) fn empty_judgement() -> GateJudgement {
     GateJudgement::default()
 }

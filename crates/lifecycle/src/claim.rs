@@ -197,6 +197,7 @@ pub(crate) mod tests {
         };
         let plan_id = lifecycle.use_action(request, &ada).unwrap().plan.id();
         lifecycle
+            .claims()
             .start_strategize(plan_id, "me", lease, &ada)
             .unwrap()
     }

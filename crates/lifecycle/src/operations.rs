@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plan::changeset::{Node, TreePath};
 use plan::command::{
-    ApplyPlan, CancelPlan, ClaimPhase, CompleteExecute, CreatePlan, ExecutePlan, NewPlan,
-    OpenChangeset, PlainCommand, RetryPhase, ReviseWork,
+    ApplyPlan, CancelPlan, CompleteExecute, CreatePlan, ExecutePlan, NewPlan, OpenChangeset,
+    PlainCommand, RetryPhase, ReviseWork,
 };
 use plan::invariant::Gate;
 use plan::judgement::GateJudgement;
@@ -14,13 +14,13 @@ use plan::plan::{PlanLimits, ProfileSource};
 use plan::repository_policy::SandboxCleanupPolicy;
 use plan::stage::{ResultContent, WorkState};
 use plan::{
-    ActorDefinition, Command, CommandReceipt, Epoch, Phase, Plan, PlanActors, PlanId, PlanStage,
-    Profile, QualifiedName, ReceiptOutcome, RepositoryPolicy, Span,
+    ActorDefinition, Command, CommandReceipt, Epoch, Plan, PlanActors, PlanId, PlanStage, Profile,
+    QualifiedName, ReceiptOutcome, RepositoryPolicy,
 };
 use store::CommitOutcome;
 
 use crate::judge::GateSubject;
-use crate::{Call, Claim, Lifecycle, LifecycleError, SubmitExceptions};
+use crate::{Call, Lifecycle, LifecycleError, SubmitExceptions};
 use plan::reads::CommandTarget;
 
 /// The result of an operation on a plan.
@@ -87,31 +87,6 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    /// Claims the strategize phase and prepares its sandboxes.
-    pub fn start_strategize(
-        &self,
-        plan_id: PlanId,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<Claim, LifecycleError> {
-        self.sandboxes().check_plan_reachable(plan_id)?;
-        let owner = owner.to_owned();
-        let committed = self.gates().submit_judged(
-            plan_id,
-            Gate::Strategize,
-            &GateSubject::Plan,
-            call,
-            |judgement| ClaimPhase {
-                phase: Phase::Strategize,
-                owner: owner.clone(),
-                lease,
-                judgement: Some(judgement),
-            },
-        )?;
-        self.claim_from_commit(committed, call)
-    }
-
     /// Moves a plan with a completed strategy into execute.
     pub fn execute_plan(
         &self,
@@ -127,17 +102,6 @@ impl Lifecycle {
             command,
         )?;
         self.read_outcome(committed)
-    }
-
-    /// Claims the execute phase and prepares its sandboxes.
-    pub fn start_execute(
-        &self,
-        plan_id: PlanId,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<Claim, LifecycleError> {
-        self.claim_phase(plan_id, Phase::Execute, owner, lease, call)
     }
 
     /// Opens a changeset for one unit of work (a node).
@@ -222,16 +186,6 @@ impl Lifecycle {
         self.read_outcome(committed)
     }
 
-    pub fn start_apply(
-        &self,
-        plan_id: PlanId,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<Claim, LifecycleError> {
-        self.claim_phase(plan_id, Phase::Apply, owner, lease, call)
-    }
-
     /// Queues the phase again. `fresh` discards the work so far.
     pub fn retry_phase(
         &self,
@@ -302,25 +256,6 @@ impl Lifecycle {
         }
     }
 
-    fn claim_phase(
-        &self,
-        plan_id: PlanId,
-        phase: Phase,
-        owner: &str,
-        lease: Span,
-        call: &Call,
-    ) -> Result<Claim, LifecycleError> {
-        self.sandboxes().check_plan_reachable(plan_id)?;
-        let command = ClaimPhase {
-            phase,
-            owner: owner.to_owned(),
-            lease,
-            judgement: None,
-        };
-        let committed = self.submit(command, &plan_target(plan_id), call)?;
-        self.claim_from_commit(committed, call)
-    }
-
     /// Submits a command that needs no preparation.
     pub fn submit_command(
         &self,
@@ -365,18 +300,9 @@ impl Lifecycle {
             repeated,
         })
     }
-
-    pub(crate) fn claim_from_commit(
-        &self,
-        committed: CommitOutcome,
-        call: &Call,
-    ) -> Result<Claim, LifecycleError> {
-        let claim = Claim::new(self.clone(), self.read_outcome(committed)?, call);
-        self.sandboxes().prepare_sandboxes(claim, call)
-    }
 }
 
-fn plan_target(plan_id: PlanId) -> CommandTarget {
+pub(crate) fn plan_target(plan_id: PlanId) -> CommandTarget {
     CommandTarget {
         plan_id: Some(plan_id),
         ..CommandTarget::default()

@@ -161,12 +161,14 @@ fn start_executing() -> (Lifecycle, PlanId, ExecutionContext) {
         .id();
     let lease = Span::from_seconds(60);
     lifecycle
+        .claims()
         .start_strategize(plan_id, "w", lease, &call_as_ada())
         .unwrap()
         .complete_strategize(Vec::new())
         .unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let context = lifecycle
+        .claims()
         .start_execute(plan_id, "w", lease, &call_as_ada())
         .unwrap()
         .context();

@@ -48,7 +48,7 @@
 //!
 //! // Or do the work yourself: a claim is a value that carries its epoch.
 //! lifecycle.use_action(request, &ada)?;
-//! let work = lifecycle.claim(Phase::Strategize, "me", Span::from_seconds(30), &ada)?;
+//! let work = lifecycle.claims().claim_next(Phase::Strategize, "me", Span::from_seconds(30), &ada)?;
 //! let work = work.expect("a queued plan");
 //! let done = work.complete(&Report::done("Count each basket twice"))?;
 //! assert_eq!(done.plan.stage().to_string(), "strategize/complete");

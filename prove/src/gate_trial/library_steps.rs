@@ -66,9 +66,10 @@ impl GateClient<'_> {
         let (id, owner) = (plan.id(), self.caller_name());
         match plan.stage() {
             PlanStage::Strategize(WorkState::Queued(_)) => {
-                let claim = self
-                    .lifecycle
-                    .start_strategize(id, &owner, CLAIM_LEASE, &call);
+                let claim =
+                    self.lifecycle
+                        .claims()
+                        .start_strategize(id, &owner, CLAIM_LEASE, &call);
                 match self.accept_answer(claim)? {
                     Some(claim) => self.strategize_plan(claim),
                     None => Ok(()),
@@ -79,7 +80,10 @@ impl GateClient<'_> {
                 self.accept_answer(answer).map(drop)
             }
             PlanStage::Execute(WorkState::Queued(_)) => {
-                let claim = self.lifecycle.start_execute(id, &owner, CLAIM_LEASE, &call);
+                let claim = self
+                    .lifecycle
+                    .claims()
+                    .start_execute(id, &owner, CLAIM_LEASE, &call);
                 match self.accept_answer(claim)? {
                     Some(claim) => self.execute_plan(claim),
                     None => Ok(()),
@@ -100,7 +104,10 @@ impl GateClient<'_> {
                 self.accept_answer(answer).map(drop)
             }
             PlanStage::Apply(ApplyState::Queued(..)) => {
-                let claim = self.lifecycle.start_apply(id, &owner, CLAIM_LEASE, &call);
+                let claim = self
+                    .lifecycle
+                    .claims()
+                    .start_apply(id, &owner, CLAIM_LEASE, &call);
                 let Some(claim) = self.accept_answer(claim)? else {
                     return Ok(());
                 };

@@ -55,11 +55,13 @@ fn a_change_recorded_after_the_judgement_is_judged_too() {
         .unwrap();
     let lease = Span::from_seconds(60);
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "bot", lease, &call)
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
     lifecycle.execute_plan(plan_id, &call).unwrap();
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "bot", lease, &call)
         .unwrap();
     let epoch = claim.epoch();

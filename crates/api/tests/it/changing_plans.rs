@@ -31,6 +31,7 @@ pub fn create_result(shop: &ShopFixture, policy: RepositoryPolicy) -> PlanId {
     let done = shop.lifecycle.use_action(request, &call).unwrap();
     let plan_id = done.plan.id();
     shop.lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call)
         .unwrap()
         .complete_strategize(Vec::new())
@@ -38,6 +39,7 @@ pub fn create_result(shop: &ShopFixture, policy: RepositoryPolicy) -> PlanId {
     shop.lifecycle.execute_plan(plan_id, &call).unwrap();
     let claim = shop
         .lifecycle
+        .claims()
         .start_execute(plan_id, "w", TEST_LEASE, &call)
         .unwrap();
     for file in ["notes.md", "draft.md"] {
@@ -103,6 +105,7 @@ fn a_revision_drops_the_changed_paths_that_match() {
     let done = plans::revise_plan(&shop.lifecycle, plan_id, &request("draft*"), &call_as_ada());
     let claim = shop
         .lifecycle
+        .claims()
         .start_execute(done.unwrap().plan.id(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let sandbox = &claim.sandboxes()[0].path;
@@ -129,6 +132,7 @@ fn a_retry_changes_only_the_limits_that_are_given() {
         .plan
         .id();
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim

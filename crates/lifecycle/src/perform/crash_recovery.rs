@@ -76,9 +76,12 @@ impl PlanSandboxes<'_> {
                         .leases()
                         .reclaim_from_dead_holder(*plan_id, call)?;
                 }
-                let claim =
-                    self.lifecycle
-                        .start_apply(*plan_id, owner, Span::from_seconds(60), call)?;
+                let claim = self.lifecycle.claims().start_apply(
+                    *plan_id,
+                    owner,
+                    Span::from_seconds(60),
+                    call,
+                )?;
                 self.lifecycle.landing().drive_landing(&claim).map(Some)
             }
             CrashRemnant::LeftoverSandboxes(plan_id) => {

@@ -56,6 +56,7 @@ impl PlanDriver<'_> {
             return self.start_work(&claim, executor.as_ref(), grant);
         }
         self.lifecycle
+            .claims()
             .strategize_without_actor(plan, self.owner, self.lease, call)?;
         Ok(None)
     }
@@ -74,6 +75,7 @@ impl PlanDriver<'_> {
         let metering = actor.metering();
         let claimed = self
             .lifecycle
+            .claims()
             .claim_with_budget(plan, phase, metering, self.owner, self.lease, call);
         match claimed {
             Ok(claimed) => Ok(Some(claimed)),
@@ -92,9 +94,15 @@ impl PlanDriver<'_> {
     ) -> Result<Option<DriveOutcome>, LifecycleError> {
         let (lifecycle, owner, lease) = (self.lifecycle, self.owner, self.lease);
         let claim = match phase {
-            Phase::Strategize => lifecycle.start_strategize(plan.id(), owner, lease, call)?,
+            Phase::Strategize => {
+                lifecycle
+                    .claims()
+                    .start_strategize(plan.id(), owner, lease, call)?
+            }
             Phase::Execute | Phase::Apply => {
-                lifecycle.start_execute(plan.id(), owner, lease, call)?
+                lifecycle
+                    .claims()
+                    .start_execute(plan.id(), owner, lease, call)?
             }
         };
         let reserved = lifecycle.budgets().reserve_budget(

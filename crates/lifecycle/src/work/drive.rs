@@ -154,7 +154,9 @@ impl PlanDriver<'_> {
             }
             EngineStep::Claim(Phase::Apply) => {
                 (self.on_progress)(plan, &DriveProgress::LandingStarted);
-                let claim = lifecycle.start_apply(plan_id, self.owner, self.lease, call)?;
+                let claim = lifecycle
+                    .claims()
+                    .start_apply(plan_id, self.owner, self.lease, call)?;
                 let landed = lifecycle.landing().drive_landing(&claim)?;
                 (self.on_progress)(plan, &DriveProgress::LandingEnded(Box::new(landed)));
             }

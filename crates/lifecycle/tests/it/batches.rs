@@ -86,6 +86,7 @@ fn count_commits(events: &[RecordedEvent]) -> usize {
 
 fn run_whole_plan(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
     let claim = lifecycle
+        .claims()
         .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     let claim = expect_claimed(
@@ -109,16 +110,19 @@ fn run_whole_plan_in_steps(lifecycle: &Lifecycle) -> Vec<RecordedEvent> {
         .plan
         .id();
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
     lifecycle.execute_plan(plan_id, &ada).unwrap();
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
     claim.complete_execute(&make_report()).unwrap();
     lifecycle.apply_plan(plan_id, &ada).unwrap();
     let claim = lifecycle
+        .claims()
         .start_apply(plan_id, "worker", TEST_LEASE, &ada)
         .unwrap();
     claim.complete_apply(Vec::new()).unwrap();
@@ -164,6 +168,7 @@ fn a_closed_gate_keeps_the_submitted_result() {
             .add_rule(RuleScope::Global, rule, &call_as_ada())
             .unwrap();
         let claim = lifecycle
+            .claims()
             .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         match claim
@@ -191,12 +196,14 @@ fn a_worker_stops_where_the_profile_requires_a_person() {
             .plan
             .id();
         lifecycle
+            .claims()
             .start_strategize(plan_id, "ada", TEST_LEASE, &call_as_ada())
             .unwrap()
             .release()
             .unwrap();
         let worker = Call::by(Caller::Worker("w1".to_owned()));
         let claim = lifecycle
+            .claims()
             .start_strategize(plan_id, "w1", TEST_LEASE, &worker)
             .unwrap();
         match claim
@@ -213,6 +220,7 @@ fn a_worker_stops_where_the_profile_requires_a_person() {
 fn a_former_holder_is_fenced() {
     run_on_each_store(|lifecycle| {
         let claim = lifecycle
+            .claims()
             .use_and_start(make_request(), "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         let plan_id = claim.plan().id();
@@ -226,6 +234,7 @@ fn a_former_holder_is_fenced() {
             )
             .unwrap();
         let other = lifecycle
+            .claims()
             .start_strategize(plan_id, "other", TEST_LEASE, &call_as_ada())
             .unwrap();
         let before = lifecycle.get_plan(plan_id).unwrap();

@@ -38,7 +38,8 @@ fn create_plan(lifecycle: &Lifecycle) -> PlanId {
 
 fn claim_next(lifecycle: &Lifecycle, phase: Phase) -> Option<Claim> {
     lifecycle
-        .claim(phase, "worker", TEST_LEASE, &call_as_ada())
+        .claims()
+        .claim_next(phase, "worker", TEST_LEASE, &call_as_ada())
         .unwrap()
 }
 
@@ -116,6 +117,7 @@ fn every_way_to_end_a_claim_ends_it() {
     for (end, stage) in endings {
         let plan_id = create_plan(&lifecycle);
         let claim = lifecycle
+            .claims()
             .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         let epoch = claim.epoch();
@@ -131,6 +133,7 @@ fn a_renewed_claim_outlives_its_first_lease() {
     let (lifecycle, clock) = open_engine();
     let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     clock.advance(Span::from_seconds(50));
@@ -165,6 +168,7 @@ fn any_past_version_can_be_rebuilt() {
     let (lifecycle, _) = open_engine();
     let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
@@ -224,6 +228,7 @@ fn a_report_ends_a_claim() {
     ] {
         let plan_id = create_plan(&lifecycle);
         let claim = lifecycle
+            .claims()
             .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         let done = claim.complete(&report).unwrap();
@@ -234,6 +239,7 @@ fn a_report_ends_a_claim() {
     // The summary becomes the strategy, and the usage is charged against the reservation.
     let plan_id = create_plan(&lifecycle);
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "worker", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
@@ -269,7 +275,8 @@ fn a_report_in_apply_is_refused() {
     let plan_id = create_plan(&lifecycle);
     let claim_phase = |phase| {
         let claim = lifecycle
-            .claim(phase, "worker", TEST_LEASE, &call_as_ada())
+            .claims()
+            .claim_next(phase, "worker", TEST_LEASE, &call_as_ada())
             .unwrap();
         claim.unwrap()
     };

@@ -39,11 +39,13 @@ fn create_plan(lifecycle: &Lifecycle) -> PlanId {
 fn start_executing(lifecycle: &Lifecycle) -> (PlanId, ExecutionContext) {
     let plan_id = create_plan(lifecycle);
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     (plan_id, claim.context())
@@ -179,7 +181,9 @@ fn a_diagnosis_agrees_with_the_gate_and_changes_nothing() {
     let gate = why.gate.unwrap();
     assert_eq!((gate.gate, gate.failed_rules.len()), (Gate::Strategize, 1));
     assert_eq!(lifecycle.get_plan(plan_id).unwrap(), before);
-    let blocked = lifecycle.start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada());
+    let blocked = lifecycle
+        .claims()
+        .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(blocked, Err(LifecycleError::Blocked(_))));
     lifecycle
         .rules()
@@ -188,6 +192,7 @@ fn a_diagnosis_agrees_with_the_gate_and_changes_nothing() {
     let gate = lifecycle.diagnose_plan(plan_id).unwrap().gate.unwrap();
     assert_eq!((gate.counts.waived, gate.failed_rules.len()), (1, 0));
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     assert!(lifecycle.diagnose_plan(plan_id).unwrap().gate.is_none());
@@ -246,6 +251,7 @@ fn rules_see_arguments_of_every_type() {
         .plan
         .id();
     lifecycle
+        .claims()
         .start_strategize(holds, "w", TEST_LEASE, &call_as_ada())
         .unwrap()
         .release()
@@ -256,7 +262,9 @@ fn rules_see_arguments_of_every_type() {
         .plan
         .id();
     assert!(matches!(
-        lifecycle.start_strategize(fails, "w", TEST_LEASE, &call_as_ada()),
+        lifecycle
+            .claims()
+            .start_strategize(fails, "w", TEST_LEASE, &call_as_ada()),
         Err(LifecycleError::Blocked(_))
     ));
     assert_eq!(lifecycle.actions().list_actions(None, 10).unwrap().len(), 1);

@@ -246,11 +246,13 @@ fn create_judged_plan(
         }
     }
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_strategize(Vec::new()).unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let epoch = claim.epoch();

@@ -273,9 +273,11 @@ fn a_plan_is_created_and_claimed_once_per_key() {
     let lifecycle = open_engine();
     let call = call_as_ada().with_key("begin");
     let first = lifecycle
+        .claims()
         .use_and_start(make_request(), "w", TEST_LEASE, &call)
         .unwrap();
     let again = lifecycle
+        .claims()
         .use_and_start(make_request(), "w", TEST_LEASE, &call)
         .unwrap();
     assert_eq!(again.plan().id(), first.plan().id());
@@ -290,7 +292,8 @@ fn a_queued_plan_can_be_claimed_in_every_phase() {
     let lifecycle = open_engine();
     assert!(
         lifecycle
-            .claim(Phase::Apply, "w", TEST_LEASE, &call_as_ada())
+            .claims()
+            .claim_next(Phase::Apply, "w", TEST_LEASE, &call_as_ada())
             .unwrap()
             .is_none()
     );
@@ -301,7 +304,8 @@ fn a_queued_plan_can_be_claimed_in_every_phase() {
         .id();
     let claim = |phase| {
         let claim = lifecycle
-            .claim(phase, "w", TEST_LEASE, &call_as_ada())
+            .claims()
+            .claim_next(phase, "w", TEST_LEASE, &call_as_ada())
             .unwrap()
             .unwrap();
         assert_eq!((claim.plan().id(), claim.phase()), (plan_id, phase));
@@ -331,6 +335,7 @@ fn a_closed_apply_gate_keeps_the_submitted_result() {
         )
         .unwrap();
     let claim = lifecycle
+        .claims()
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let plan_id = claim.plan().id();
@@ -363,6 +368,7 @@ fn a_closed_apply_gate_keeps_the_submitted_result() {
         .unwrap();
     lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
     let claim = lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim.complete_apply(Vec::new()).unwrap();
@@ -400,6 +406,7 @@ fn a_deleted_project_is_reported_as_the_obstacle() {
 fn an_unlanded_plan_cannot_be_undone_and_a_valid_lease_cannot_be_reclaimed() {
     let lifecycle = open_engine();
     let claim = lifecycle
+        .claims()
         .use_and_start(make_request(), "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let plan_id = claim.plan().id();
@@ -443,12 +450,14 @@ fn an_empty_result_is_accepted_if_that_is_allowed() {
         .plan
         .id();
     lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap()
         .complete_strategize(Vec::new())
         .unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let result = plan::stage::ResultContent::default();

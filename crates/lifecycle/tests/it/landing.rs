@@ -109,12 +109,14 @@ impl EngineRepoFixture {
     fn execute_and_write(&self, plan_id: PlanId) -> Claim {
         let lifecycle = &self.lifecycle;
         lifecycle
+            .claims()
             .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
             .unwrap()
             .complete_strategize(Vec::new())
             .unwrap();
         lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
         let claim = lifecycle
+            .claims()
             .start_execute(plan_id, "w", TEST_LEASE, &call_as_ada())
             .unwrap();
         let [sandbox] = claim.sandboxes() else {
@@ -172,6 +174,7 @@ fn a_landing_can_be_done_step_by_step() {
     let lifecycle = &fixture.lifecycle;
     let plan_id = fixture.create_landing_plan();
     let claim = lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let epoch = claim.epoch();
@@ -225,6 +228,7 @@ fn a_landed_intent_cannot_be_withdrawn() {
     let lifecycle = &fixture.lifecycle;
     let plan_id = fixture.create_landing_plan();
     let claim = lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
@@ -294,6 +298,7 @@ fn a_failed_landing_can_be_retried() {
     let plan_id = fixture.create_landing_plan();
     let claim = fixture
         .lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     claim
@@ -325,6 +330,7 @@ fn a_plan_without_resources_ends_without_a_landing() {
             ..UseRequest::default()
         };
         let claim = lifecycle
+            .claims()
             .use_and_start(request, "w", TEST_LEASE, &call_as_ada())
             .unwrap();
         let plan_id = claim.plan().id();
@@ -379,6 +385,7 @@ fn a_plan_on_another_host_cannot_be_claimed_here() {
         )
         .unwrap();
     let started = lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .map(|_| ());
     match started {
@@ -389,7 +396,9 @@ fn a_plan_on_another_host_cannot_be_claimed_here() {
         other => panic!("{other:?}"),
     }
     assert_eq!(fixture.read_stage(plan_id), "strategize/queued");
-    let claimed = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
+    let claimed = lifecycle
+        .claims()
+        .claim_next(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
     assert!(claimed.unwrap().is_none());
     // Relinked to this host, it can be claimed.
     let code = fixture.make_resource("here");
@@ -403,7 +412,9 @@ fn a_plan_on_another_host_cannot_be_claimed_here() {
             &call_as_ada(),
         )
         .unwrap();
-    let claimed = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
+    let claimed = lifecycle
+        .claims()
+        .claim_next(Phase::Strategize, "w", TEST_LEASE, &call_as_ada());
     assert_eq!(claimed.unwrap().unwrap().plan().id(), plan_id);
 }
 
@@ -423,6 +434,7 @@ fn a_plan_whose_resource_was_unlinked_cannot_be_claimed() {
         .unwrap();
     let started = fixture
         .lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .map(|_| ());
     assert!(
@@ -479,6 +491,7 @@ fn a_landing_interrupted_by_a_crash_is_found_and_finished() {
     let lifecycle = &fixture.lifecycle;
     let plan_id = fixture.create_landing_plan();
     let claim = lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
@@ -518,6 +531,7 @@ fn a_landing_by_a_former_holder_is_fenced() {
     let plan_id = fixture.create_landing_plan();
     let start = run_git(&fixture.repository_path(), &["rev-parse", "main"]);
     let late = lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     lifecycle
@@ -543,7 +557,9 @@ fn a_landing_by_a_former_holder_is_fenced() {
             start
         );
         // The second time, another holder has the plan.
-        let _ = lifecycle.start_apply(plan_id, "v", TEST_LEASE, &call_as_ada());
+        let _ = lifecycle
+            .claims()
+            .start_apply(plan_id, "v", TEST_LEASE, &call_as_ada());
     }
 }
 
@@ -609,6 +625,7 @@ fn a_sandbox_left_by_a_crash_after_landing_is_removed() {
         .unwrap();
     lifecycle.apply_plan(plan_id, &call_as_ada()).unwrap();
     let claim = lifecycle
+        .claims()
         .start_apply(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let epoch = claim.epoch();
@@ -664,6 +681,7 @@ fn a_takeover_does_not_reuse_a_sandbox_in_use() {
         )
         .expect("release, as after a takeover");
     let second = lifecycle
+        .claims()
         .start_execute(plan_id, "v", TEST_LEASE, &call_as_ada())
         .unwrap();
     let other = second.sandboxes()[0].path.clone();
@@ -680,6 +698,7 @@ fn a_takeover_does_not_reuse_a_sandbox_in_use() {
         .revise_plan(plan_id, "more", Vec::new(), &call_as_ada())
         .unwrap();
     let third = lifecycle
+        .claims()
         .start_execute(plan_id, "u", TEST_LEASE, &call_as_ada())
         .unwrap();
     assert_eq!(third.sandboxes()[0].path, other);
@@ -692,6 +711,7 @@ fn execute_continues_in_the_sandbox_of_strategize() {
     let lifecycle = &fixture.lifecycle;
     let plan_id = fixture.create_plan(RepositoryPolicy::default());
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "w", TEST_LEASE, &call_as_ada())
         .unwrap();
     let path = claim.sandboxes()[0].path.clone();

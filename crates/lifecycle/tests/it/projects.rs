@@ -104,7 +104,9 @@ fn relinking_a_resource_does_not_change_live_plans() {
     assert_eq!(moved.resources[0].host.as_str(), "other-host");
     assert_eq!(lifecycle.get_plan(plan.id()).unwrap().plan, plan);
     // This engine has no local host, so the plan waits for one that does.
-    let claim = lifecycle.start_strategize(plan.id(), "w", TEST_LEASE, &call_as_ada());
+    let claim = lifecycle
+        .claims()
+        .start_strategize(plan.id(), "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(claim, Err(LifecycleError::NoLocalHost)));
     let waiting = lifecycle.get_plan(plan.id()).unwrap().plan;
     assert!(waiting.stage().queue_entry().is_some());
@@ -125,7 +127,9 @@ fn a_worker_skips_unreachable_plans_and_paused_projects() {
     };
     let second = lifecycle.use_action(unbound, &call_as_ada()).unwrap().plan;
     let claim = || {
-        let claim = lifecycle.claim(Phase::Strategize, "w", TEST_LEASE, &robot);
+        let claim = lifecycle
+            .claims()
+            .claim_next(Phase::Strategize, "w", TEST_LEASE, &robot);
         claim.unwrap().map(|claim: Claim| claim.plan().id())
     };
     assert_eq!(claim(), Some(second.id()));
@@ -138,7 +142,9 @@ fn a_worker_skips_unreachable_plans_and_paused_projects() {
         .projects()
         .pause_project(&project_name(), &call_as_ada())
         .unwrap();
-    let claim = lifecycle.start_strategize(first.id(), "w", TEST_LEASE, &call_as_ada());
+    let claim = lifecycle
+        .claims()
+        .start_strategize(first.id(), "w", TEST_LEASE, &call_as_ada());
     assert!(matches!(claim, Err(LifecycleError::NoLocalHost)));
 }
 
@@ -146,7 +152,9 @@ fn a_worker_skips_unreachable_plans_and_paused_projects() {
 fn a_refused_claim_creates_no_plan() {
     let lifecycle = open_engine();
     let start = |name: QualifiedName| {
-        lifecycle.use_and_start(make_request(name), "w", TEST_LEASE, &call_as_ada())
+        lifecycle
+            .claims()
+            .use_and_start(make_request(name), "w", TEST_LEASE, &call_as_ada())
     };
     assert!(matches!(
         start(project_name()),
@@ -214,8 +222,12 @@ fn a_project_in_use_can_only_be_deleted_by_force() {
         expect_refusal(lifecycle.projects().get_project(&project_name())),
         gone
     );
-    let refusal =
-        expect_refusal(lifecycle.start_strategize(plan.id(), "w", TEST_LEASE, &call_as_ada()));
+    let refusal = expect_refusal(lifecycle.claims().start_strategize(
+        plan.id(),
+        "w",
+        TEST_LEASE,
+        &call_as_ada(),
+    ));
     assert_eq!(refusal, gone);
     lifecycle
         .cancel_plan(plan.id(), None, &call_as_ada())

@@ -79,7 +79,9 @@ impl Actor for ReportingActor {
 
 fn create_held_plan(owner: &str, lifecycle: &Lifecycle, lease: Span) -> PlanId {
     let plan_id = create_plan(lifecycle);
-    let claim = lifecycle.claim(Phase::Strategize, owner, lease, &call_as_ada());
+    let claim = lifecycle
+        .claims()
+        .claim_next(Phase::Strategize, owner, lease, &call_as_ada());
     assert_eq!(claim.unwrap().unwrap().plan().id(), plan_id);
     plan_id
 }

@@ -26,12 +26,14 @@ fn open_engine_with_run() -> (Lifecycle, PlanId, Epoch) {
         .plan
         .id();
     let claim = lifecycle
+        .claims()
         .start_strategize(plan_id, "worker", MINUTE, &call_as_ada())
         .unwrap();
     append(&lifecycle, plan_id, claim.epoch(), 0, &["thinking"]);
     claim.complete_strategize(Vec::new()).unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let claim = lifecycle
+        .claims()
         .start_execute(plan_id, "worker", MINUTE, &call_as_ada())
         .unwrap();
     (lifecycle, plan_id, claim.epoch())

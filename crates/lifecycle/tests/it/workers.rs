@@ -283,12 +283,14 @@ fn an_expired_lease_is_taken_over_and_the_old_holder_is_refused() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
     lifecycle
+        .claims()
         .start_strategize(plan_id, "sleeper", Span(1), &call_as_ada())
         .unwrap()
         .complete_strategize(Vec::new())
         .unwrap();
     lifecycle.execute_plan(plan_id, &call_as_ada()).unwrap();
     let sleeping_claim = lifecycle
+        .claims()
         .start_execute(plan_id, "sleeper", Span(1), &call_as_ada())
         .unwrap();
     let actor = CountingActor::with_outcome(ReportOutcome::Done);
@@ -537,6 +539,7 @@ fn a_plan_left_between_two_phases_is_continued() {
     let lifecycle = Lifecycle::open(MemoryStore::new());
     let plan_id = create_plan(&lifecycle, Profile::Review);
     lifecycle
+        .claims()
         .start_strategize(plan_id, "gone", Span::from_seconds(60), &call_as_ada())
         .unwrap()
         .complete_strategize(Vec::new())

@@ -85,7 +85,9 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         });
     }
     let holder = ShellHolder::register(app)?;
-    let claim = lifecycle.start_execute(plan_id, &holder.owner, DEFAULT_LEASE, &call)?;
+    let claim = lifecycle
+        .claims()
+        .start_execute(plan_id, &holder.owner, DEFAULT_LEASE, &call)?;
     submit_work(app, &claim, args.allow_markers)
 }
 
@@ -99,7 +101,9 @@ pub fn work_by_hand(
     let lifecycle = app.lifecycle()?;
     let call = app.new_call();
     let holder = ShellHolder::register(app)?;
-    let claim = lifecycle.start_execute(plan_id, &holder.owner, DEFAULT_LEASE, &call)?;
+    let claim = lifecycle
+        .claims()
+        .start_execute(plan_id, &holder.owner, DEFAULT_LEASE, &call)?;
     if claim.sandboxes().len() != 1 {
         claim.release()?;
         return Err(CommandError::usage(

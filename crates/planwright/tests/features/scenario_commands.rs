@@ -119,9 +119,15 @@ fn advance_plan(engine: &Lifecycle, ready: &mut PreparedPlan, stage: &str) {
             let (phase, _) = stage.split_once('/').unwrap();
             advance_plan(engine, ready, &format!("{phase}/queued"));
             let claim = match phase {
-                "strategize" => engine.start_strategize(plan, "first", LONG_LEASE, &call),
-                "execute" => engine.start_execute(plan, "first", LONG_LEASE, &call),
-                _ => engine.start_apply(plan, "first", LONG_LEASE, &call),
+                "strategize" => engine
+                    .claims()
+                    .start_strategize(plan, "first", LONG_LEASE, &call),
+                "execute" => engine
+                    .claims()
+                    .start_execute(plan, "first", LONG_LEASE, &call),
+                _ => engine
+                    .claims()
+                    .start_apply(plan, "first", LONG_LEASE, &call),
             };
             ready.epoch = Some(claim.unwrap().epoch());
             if phase == "execute" {
@@ -323,12 +329,15 @@ pub fn run_call(
         }
         "use" => engine.use_action(use_request(&action), call).map(drop),
         "start-strategize" => engine
+            .claims()
             .start_strategize(plan, "second", LONG_LEASE, call)
             .map(drop),
         "start-execute" => engine
+            .claims()
             .start_execute(plan, "second", LONG_LEASE, call)
             .map(drop),
         "start-apply" => engine
+            .claims()
             .start_apply(plan, "second", LONG_LEASE, call)
             .map(drop),
         "execute-plan" => engine.execute_plan(plan, call).map(drop),

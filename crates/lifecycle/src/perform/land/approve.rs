@@ -95,9 +95,10 @@ impl Landing<'_> {
             return Ok(());
         }
         let follow_up = call.follow_up();
-        let claim = self
-            .lifecycle
-            .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)?;
+        let claim =
+            self.lifecycle
+                .claims()
+                .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)?;
         let constrain = ConstrainApply {
             epoch: claim.epoch(),
             kind: ConstraintKind::ApprovalVoid,

@@ -232,6 +232,7 @@ mod tests {
         lifecycle.apply_plan(plan_id, &ada).unwrap();
         for _ in 0..lifecycle.get_plan(plan_id).unwrap().plan.limits().attempts {
             let epoch = lifecycle
+                .claims()
                 .start_apply(plan_id, "gone", minute, &ada)
                 .unwrap()
                 .epoch();

@@ -127,9 +127,12 @@ impl Landing<'_> {
             match self.follow_landing(&mut follower, refusal)? {
                 Some(outcome) => return Ok(outcome),
                 None => {
-                    claimed = self
-                        .lifecycle
-                        .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
+                    claimed = self.lifecycle.claims().start_apply(
+                        plan_id,
+                        owner,
+                        LANDING_LEASE,
+                        &follow_up,
+                    )
                 }
             }
         }
@@ -171,6 +174,7 @@ impl Landing<'_> {
                 .apply_plan(plan_id, if is_newly_approved { &follow_up } else { call })?;
         }
         self.lifecycle
+            .claims()
             .start_apply(plan_id, owner, LANDING_LEASE, &follow_up)
     }
 

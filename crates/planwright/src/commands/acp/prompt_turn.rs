@@ -188,12 +188,18 @@ impl PromptTurn<'_> {
         let call = self.app.new_worker_call(&owner).with_stop(stop);
         match plan.stage() {
             PlanStage::Execute(WorkState::Queued(_)) => {
-                let claim = lifecycle.start_execute(plan_id, &owner, DEFAULT_LEASE, &call)?;
+                let claim =
+                    lifecycle
+                        .claims()
+                        .start_execute(plan_id, &owner, DEFAULT_LEASE, &call)?;
                 claim.ask(STOPPED_QUESTION, None)?;
             }
             // A strategy cannot be revised while it waits for an answer, but after a failure.
             PlanStage::Strategize(WorkState::Queued(_)) => {
-                let claim = lifecycle.start_strategize(plan_id, &owner, DEFAULT_LEASE, &call)?;
+                let claim =
+                    lifecycle
+                        .claims()
+                        .start_strategize(plan_id, &owner, DEFAULT_LEASE, &call)?;
                 claim.fail(
                     FailureCategory::Actor,
                     "You stopped the agent in your editor.",

@@ -50,10 +50,14 @@ impl DemoRun {
         };
         let plan = lifecycle.use_action(request, &self.call)?.plan.id();
         let lease = Span::from_seconds(60);
-        let claim = lifecycle.start_strategize(plan, "demo-agent", lease, &self.call)?;
+        let claim = lifecycle
+            .claims()
+            .start_strategize(plan, "demo-agent", lease, &self.call)?;
         claim.complete_strategize(Vec::new())?;
         lifecycle.execute_plan(plan, &self.call)?;
-        let claim = lifecycle.start_execute(plan, "demo-agent", lease, &self.call)?;
+        let claim = lifecycle
+            .claims()
+            .start_execute(plan, "demo-agent", lease, &self.call)?;
         let sandbox = claim
             .sandboxes()
             .first()

@@ -194,7 +194,7 @@ impl DemoRun {
 
     fn run_strategize(&mut self, plan_id: PlanId) -> Result<(), CommandError> {
         self.start_chapter("An agent claims the first phase and submits its strategy");
-        let claim = self.lifecycle.start_strategize(
+        let claim = self.lifecycle.claims().start_strategize(
             plan_id,
             "demo-agent",
             Span::from_seconds(30),
@@ -379,9 +379,12 @@ impl DemoRun {
             Ok(_) => return Err(defect_error("a change was accepted after the result")),
         }
         self.lifecycle.apply_plan(plan_id, &self.call)?;
-        let landing =
-            self.lifecycle
-                .start_apply(plan_id, "demo-agent", Span::from_seconds(30), &worker)?;
+        let landing = self.lifecycle.claims().start_apply(
+            plan_id,
+            "demo-agent",
+            Span::from_seconds(30),
+            &worker,
+        )?;
         let done = landing.complete_apply(Vec::new())?;
         self.add_line(format!(
             "the plan is {}, version {}: final",

@@ -107,9 +107,17 @@ pub fn start_phase(
     let call = args.conditions.apply_to(app.new_call());
     let lease = lease_span(args.lease_seconds);
     let claim = match phase {
-        Phase::Strategize => lifecycle.start_strategize(plan_id, &args.owner, lease, &call)?,
-        Phase::Execute => lifecycle.start_execute(plan_id, &args.owner, lease, &call)?,
-        Phase::Apply => lifecycle.start_apply(plan_id, &args.owner, lease, &call)?,
+        Phase::Strategize => {
+            lifecycle
+                .claims()
+                .start_strategize(plan_id, &args.owner, lease, &call)?
+        }
+        Phase::Execute => lifecycle
+            .claims()
+            .start_execute(plan_id, &args.owner, lease, &call)?,
+        Phase::Apply => lifecycle
+            .claims()
+            .start_apply(plan_id, &args.owner, lease, &call)?,
     };
     let mut answer = answer_with_receipt(app, claim.outcome())?;
     let sandboxes: Vec<SandboxView> = claim.sandboxes().iter().map(SandboxView::from).collect();

@@ -38,12 +38,14 @@ fn a_worker_who_executes(world: &mut World) {
         .id();
     let call = call_by_ada();
     engine
+        .claims()
         .start_strategize(plan, "worker", LONG_LEASE, &call)
         .unwrap()
         .complete_strategize(Vec::new())
         .unwrap();
     engine.execute_plan(plan, &call).unwrap();
     let claim = engine
+        .claims()
         .start_execute(plan, "worker", LONG_LEASE, &call)
         .unwrap();
     world.plan = Some(plan);
@@ -412,6 +414,7 @@ fn its_lease_is_taken(world: &mut World) {
         .unwrap();
     engine.leases().reclaim_lease(plan, &call_by_ada()).unwrap();
     let claim = engine
+        .claims()
         .start_execute(plan, "another", LONG_LEASE, &call_by_ada())
         .unwrap();
     assert!(claim.epoch() > world.epoch());

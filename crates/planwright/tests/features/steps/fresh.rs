@@ -124,6 +124,7 @@ fn the_worker_does_not_find_the_plan(world: &mut World) {
     );
     refused(
         worker
+            .claims()
             .start_execute(plan, "late", scenario_commands::LONG_LEASE, &call_by_ada())
             .map(drop)
             .unwrap_err(),

@@ -324,11 +324,15 @@ fn run_whole_plan(engine: &Lifecycle, writer: usize, number: usize) {
         .plan
         .id();
     let work = engine
+        .claims()
         .start_strategize(plan, "w", LONG_LEASE, &call)
         .unwrap();
     work.complete_strategize(Vec::new()).unwrap();
     engine.execute_plan(plan, &call).unwrap();
-    let work = engine.start_execute(plan, "w", LONG_LEASE, &call).unwrap();
+    let work = engine
+        .claims()
+        .start_execute(plan, "w", LONG_LEASE, &call)
+        .unwrap();
     let changeset = work.context().start_changeset().unwrap();
     changeset
         .record_change(scenario_commands::created_entry("a"))
@@ -336,7 +340,10 @@ fn run_whole_plan(engine: &Lifecycle, writer: usize, number: usize) {
     work.complete_execute(&scenario_commands::result_content())
         .unwrap();
     engine.apply_plan(plan, &call).unwrap();
-    let work = engine.start_apply(plan, "w", LONG_LEASE, &call).unwrap();
+    let work = engine
+        .claims()
+        .start_apply(plan, "w", LONG_LEASE, &call)
+        .unwrap();
     work.complete_apply(Vec::new()).unwrap();
 }
 
@@ -421,6 +428,7 @@ fn threads_start_the_phase(world: &mut World, threads: usize) {
     let claims = run_in_threads(&world.open_engine(), threads, |number, engine| {
         let owner = format!("thread-{number}");
         engine
+            .claims()
             .start_execute(plan, &owner, LONG_LEASE, &numbered_person(number))
             .map(|claim| claim.plan().clone())
     });
