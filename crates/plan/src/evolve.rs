@@ -7,12 +7,14 @@ use crate::base::{PickedTree, SandboxStartPoint};
 use crate::event::{PlanCreated, RemovedChangeResolution};
 use crate::judgement::PersonRuling;
 use crate::permission_question::{PermissionAnswer, PermissionQuestion};
-use crate::plan::{Approval, PlanState, PlanTerms, RuleWaiver};
+use crate::plan::{Approval, PlanLimits, PlanState, PlanTerms, RuleWaiver};
 use crate::stage::{
     ApplyState, ConstraintKind, FailureCategory, LandingIntent, LeaseHolder, PlanEnding,
-    PlanFailure, QueueEntry, UnpickedRest, WorkState,
+    PlanFailure, PlanQuestion, QueueEntry, ResultContent, UnpickedRest, WorkState,
 };
-use crate::{Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation};
+use crate::{
+    Caller, Epoch, Event, Phase, Plan, PlanStage, PlanVersion, RecordedEvent, SandboxPreparation,
+};
 
 /// The event does not fit the plan: the log is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -142,24 +144,13 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             epoch,
             asked,
         } => {
-            if *claimed != phase || *epoch <= plan.state.epoch {
-                return None;
-            }
-            plan.state.stage.queue_entry()?;
             let holder = LeaseHolder {
                 owner: owner.clone(),
                 epoch: *epoch,
                 since: at,
                 permission: None,
             };
-            plan.state.stage = match &mut plan.state.stage {
-                PlanStage::Strategize(_) => PlanStage::Strategize(WorkState::Processing(holder)),
-                PlanStage::Execute(_) => PlanStage::Execute(WorkState::Processing(holder)),
-                PlanStage::Apply(landing) => {
-                    PlanStage::Apply(ApplyState::Processing(holder, take_intent(landing)))
-                }
-            };
-            plan.state.epoch = *epoch;
+            start_holding(plan, *claimed, holder)?;
             plan.state.asked |= asked;
         }
         Event::BasesRecorded { epoch, bases } => {
@@ -199,46 +190,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             result,
             reduced: _,
             keeps_rest,
-        } => {
-            if plan.is_prepared() || *epoch <= plan.state.epoch {
-                return None;
-            }
-            let whole = plan.state.result.replace(result.clone())?;
-            if *keeps_rest {
-                // A rest that waits already keeps what it left out.
-                let rest = plan.state.rest.take();
-                plan.state.rest = Some(UnpickedRest {
-                    whole: rest.map_or(whole.trees, |rest| rest.whole),
-                    picked: result.trees.clone(),
-                });
-            }
-            let returns_from_apply = match &plan.state.stage {
-                PlanStage::Execute(WorkState::Complete) => false,
-                PlanStage::Apply(
-                    ApplyState::Queued(..) | ApplyState::Errored(_) | ApplyState::Constrained(_),
-                ) => true,
-                PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => {
-                    return None;
-                }
-            };
-            if returns_from_apply {
-                plan.state.attempt = 1;
-                plan.state.unattended_attempts = 1;
-            }
-            plan.state.epoch = *epoch;
-            plan.state.approval = None;
-            plan.state.unmet.clear();
-            plan.state.asked = false;
-            plan.state.picked = true;
-            let picked = result.trees.iter().map(|tree| PickedTree {
-                resource: tree.resource.clone(),
-                tree: tree.tree.clone(),
-            });
-            let preparation = &mut plan.state.sandbox_preparation;
-            preparation.picked = picked.collect();
-            preparation.catch_up |= is_merge_constraint(&plan.state.stage);
-            plan.state.stage = PlanStage::Execute(WorkState::Complete);
-        }
+        } => replace_result(plan, *epoch, result, *keeps_rest)?,
         Event::Approved {
             content,
             options,
@@ -269,30 +221,17 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             enter_phase(plan, Phase::Apply, queued);
         }
         Event::ApplyPrepared { epoch, intent } => {
-            require_held_by(plan, *epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, prepared @ None)) =
-                &mut plan.state.stage
-            else {
+            let stored @ None = processing_intent(plan, *epoch)? else {
                 return None;
             };
-            *prepared = Some(intent.clone());
+            *stored = Some(intent.clone());
         }
         Event::ApplyWithdrawn { epoch } => {
-            require_held_by(plan, *epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, prepared @ Some(_))) =
-                &mut plan.state.stage
-            else {
-                return None;
-            };
-            *prepared = None;
+            processing_intent(plan, *epoch)?.take()?;
         }
         Event::Landed { epoch } => {
-            require_held_by(plan, *epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, Some(intent))) = &mut plan.state.stage
-            else {
-                return None;
-            };
-            plan.state.landed = std::mem::take(&mut intent.moves);
+            let intent = processing_intent(plan, *epoch)?.take()?;
+            plan.state.landed = intent.moves;
             plan.state.stage = PlanStage::Apply(ApplyState::Applied(PlanEnding {
                 at,
                 by: recorded.by.clone(),
@@ -300,8 +239,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             }));
         }
         Event::Constrained { constraint } => {
-            require_held_by(plan, constraint.epoch, Phase::Apply)?;
-            let PlanStage::Apply(ApplyState::Processing(_, None)) = plan.state.stage else {
+            let None = processing_intent(plan, constraint.epoch)? else {
                 return None;
             };
             plan.state.stage = PlanStage::Apply(ApplyState::Constrained(constraint.clone()));
@@ -331,77 +269,17 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             limits,
             restarts_execute: Some(epoch),
             fresh: _,
-        } => {
-            let has_ended = match &plan.state.stage {
-                PlanStage::Execute(work) => matches!(work, WorkState::Complete),
-                PlanStage::Apply(landing) => {
-                    matches!(landing, ApplyState::Errored(_) | ApplyState::Constrained(_))
-                }
-                PlanStage::Strategize(_) => false,
-            };
-            if !has_ended || plan.is_prepared() || *epoch <= plan.state.epoch {
-                return None;
-            }
-            plan.state.epoch = *epoch;
-            plan.state.approval = None;
-            plan.state.result = None;
-            plan.state.picked = false;
-            plan.state.rest = None;
-            plan.state.unmet.clear();
-            plan.state.fixes = 0;
-            plan.state.limits = *limits;
-            plan.state.asked = true;
-            plan.set_sandbox_start(SandboxStartPoint::Afresh);
-            enter_phase(plan, Phase::Execute, queued);
-        }
+        } => restart_execute(plan, *epoch, *limits, queued)?,
         Event::Retried {
             fresh,
             limits,
             restarts_execute: None,
-        } => {
-            let constrained = matches!(
-                plan.state.stage,
-                PlanStage::Apply(ApplyState::Constrained(_))
-            );
-            if !constrained {
-                plan.state.stage.failure()?;
-            }
-            plan.state.attempt += 1;
-            plan.state.unattended_attempts = 1;
-            plan.state.limits = *limits;
-            plan.state.asked = true;
-            if *fresh {
-                plan.set_sandbox_start(SandboxStartPoint::Afresh);
-            }
-            plan.state.stage = PlanStage::queued_with_intent(phase, queued, None);
-        }
-        Event::Asked { question } => {
-            require_held_by(plan, question.epoch, phase)?;
-            let question = question.clone();
-            plan.state.stage = match &mut plan.state.stage {
-                PlanStage::Strategize(_) => {
-                    PlanStage::Strategize(WorkState::AwaitingInput(question))
-                }
-                PlanStage::Execute(_) => PlanStage::Execute(WorkState::AwaitingInput(question)),
-                PlanStage::Apply(landing) => {
-                    PlanStage::Apply(ApplyState::AwaitingInput(question, take_intent(landing)))
-                }
-            };
-        }
+        } => retry_phase(plan, *fresh, *limits, queued)?,
+        Event::Asked { question } => wait_for_answer(plan, question)?,
         Event::Answered { fate, .. } => {
             plan.state.stage.question()?;
             let intent = plan.state.stage.intent().cloned();
-            let intent = match (intent, fate) {
-                (Some(mut intent), Some(RemovedChangeResolution::Landed)) => {
-                    intent.vouched = Some(recorded.by.clone());
-                    Some(intent)
-                }
-                (Some(_), Some(RemovedChangeResolution::Again | RemovedChangeResolution::Drop)) => {
-                    None
-                }
-                (None, None) => None,
-                (Some(_), None) | (None, Some(_)) => return None,
-            };
+            let intent = intent_after_answer(intent, *fate, &recorded.by)?;
             plan.state.unattended_attempts = 1;
             plan.state.stage = PlanStage::queued_with_intent(phase, queued, intent);
         }
@@ -453,37 +331,27 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             automatic,
             feedback: _,
         } => {
-            if plan.is_prepared() || *epoch <= plan.state.epoch {
-                return None;
-            }
-            plan.state.epoch = *epoch;
+            raise_epoch(plan, *epoch)?;
             plan.state.approval = None;
             plan.state.picked = false;
             plan.state.fixes = if *automatic { plan.state.fixes + 1 } else { 0 };
             plan.state.unmet.clear();
             plan.state.asked = recorded.by.is_person();
+            let preparation = &mut plan.state.sandbox_preparation;
             // Keep paths that an earlier revision dropped and that no holder has restored yet.
-            let newly_dropped = dropped
-                .iter()
-                .filter(|path| !plan.state.sandbox_preparation.dropped.contains(path));
-            let newly_dropped: Vec<_> = newly_dropped.cloned().collect();
-            plan.state.sandbox_preparation.dropped.extend(newly_dropped);
-            plan.state.sandbox_preparation.catch_up |= is_merge_constraint(&plan.state.stage);
+            for path in dropped {
+                if !preparation.dropped.contains(path) {
+                    preparation.dropped.push(path.clone());
+                }
+            }
+            preparation.catch_up |= is_merge_constraint(&plan.state.stage);
             enter_phase(plan, *to, queued);
         }
         Event::Reverted {
             epoch, automatic, ..
         } => {
-            if plan.is_prepared() || *epoch <= plan.state.epoch {
-                return None;
-            }
-            plan.state.epoch = *epoch;
-            plan.state.approval = None;
-            plan.state.result = None;
-            plan.state.picked = false;
-            plan.state.rest = None;
-            plan.state.unmet.clear();
-            plan.state.fixes = 0;
+            raise_epoch(plan, *epoch)?;
+            discard_result(plan);
             plan.state.reversions += 1;
             plan.state.automatic_reversions += u32::from(*automatic);
             plan.state.asked = recorded.by.is_person();
@@ -530,10 +398,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             });
         }
         Event::Cancelled { epoch, reason } => {
-            if plan.is_prepared() || *epoch <= plan.state.epoch {
-                return None;
-            }
-            plan.state.epoch = *epoch;
+            raise_epoch(plan, *epoch)?;
             let ending = PlanEnding {
                 at,
                 by: recorded.by.clone(),
@@ -547,6 +412,167 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Gives a queued plan to its holder.
+fn start_holding(plan: &mut Plan, claimed: Phase, holder: LeaseHolder) -> Option<()> {
+    if claimed != plan.phase() || holder.epoch <= plan.state.epoch {
+        return None;
+    }
+    plan.state.stage.queue_entry()?;
+    plan.state.epoch = holder.epoch;
+    plan.state.stage = match &mut plan.state.stage {
+        PlanStage::Strategize(_) => PlanStage::Strategize(WorkState::Processing(holder)),
+        PlanStage::Execute(_) => PlanStage::Execute(WorkState::Processing(holder)),
+        PlanStage::Apply(landing) => {
+            PlanStage::Apply(ApplyState::Processing(holder, take_intent(landing)))
+        }
+    };
+    Some(())
+}
+
+/// Replaces the result by a part of it. A plan that was about to land goes back to be approved.
+fn replace_result(
+    plan: &mut Plan,
+    epoch: Epoch,
+    result: &ResultContent,
+    keeps_rest: bool,
+) -> Option<()> {
+    let returns_from_apply = match &plan.state.stage {
+        PlanStage::Execute(WorkState::Complete) => false,
+        PlanStage::Apply(
+            ApplyState::Queued(..) | ApplyState::Errored(_) | ApplyState::Constrained(_),
+        ) => true,
+        PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => return None,
+    };
+    raise_epoch(plan, epoch)?;
+    let whole = plan.state.result.replace(result.clone())?;
+    if keeps_rest {
+        // A rest that waits already keeps what it left out.
+        let rest = plan.state.rest.take();
+        plan.state.rest = Some(UnpickedRest {
+            whole: rest.map_or(whole.trees, |rest| rest.whole),
+            picked: result.trees.clone(),
+        });
+    }
+    if returns_from_apply {
+        plan.state.attempt = 1;
+        plan.state.unattended_attempts = 1;
+    }
+    plan.state.approval = None;
+    plan.state.unmet.clear();
+    plan.state.asked = false;
+    plan.state.picked = true;
+    let picked = result.trees.iter().map(|tree| PickedTree {
+        resource: tree.resource.clone(),
+        tree: tree.tree.clone(),
+    });
+    let preparation = &mut plan.state.sandbox_preparation;
+    preparation.picked = picked.collect();
+    preparation.catch_up |= is_merge_constraint(&plan.state.stage);
+    plan.state.stage = PlanStage::Execute(WorkState::Complete);
+    Some(())
+}
+
+/// Goes back to execute from the base. The result is discarded.
+fn restart_execute(
+    plan: &mut Plan,
+    epoch: Epoch,
+    limits: PlanLimits,
+    queued: QueueEntry,
+) -> Option<()> {
+    match &plan.state.stage {
+        PlanStage::Execute(WorkState::Complete)
+        | PlanStage::Apply(ApplyState::Errored(_) | ApplyState::Constrained(_)) => {}
+        PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => return None,
+    }
+    raise_epoch(plan, epoch)?;
+    discard_result(plan);
+    plan.state.limits = limits;
+    plan.state.asked = true;
+    plan.set_sandbox_start(SandboxStartPoint::Afresh);
+    enter_phase(plan, Phase::Execute, queued);
+    Some(())
+}
+
+/// Queues the phase again.
+fn retry_phase(plan: &mut Plan, fresh: bool, limits: PlanLimits, queued: QueueEntry) -> Option<()> {
+    if !matches!(
+        plan.state.stage,
+        PlanStage::Apply(ApplyState::Constrained(_))
+    ) {
+        plan.state.stage.failure()?;
+    }
+    plan.state.attempt += 1;
+    plan.state.unattended_attempts = 1;
+    plan.state.limits = limits;
+    plan.state.asked = true;
+    if fresh {
+        plan.set_sandbox_start(SandboxStartPoint::Afresh);
+    }
+    plan.state.stage = PlanStage::queued_with_intent(plan.phase(), queued, None);
+    Some(())
+}
+
+fn wait_for_answer(plan: &mut Plan, question: &PlanQuestion) -> Option<()> {
+    require_held_by(plan, question.epoch, plan.phase())?;
+    let question = question.clone();
+    plan.state.stage = match &mut plan.state.stage {
+        PlanStage::Strategize(_) => PlanStage::Strategize(WorkState::AwaitingInput(question)),
+        PlanStage::Execute(_) => PlanStage::Execute(WorkState::AwaitingInput(question)),
+        PlanStage::Apply(landing) => {
+            PlanStage::Apply(ApplyState::AwaitingInput(question, take_intent(landing)))
+        }
+    };
+    Some(())
+}
+
+/// Returns the intent that stays after a person answered. `fate` answers whether a change that was removed from its
+/// target counts as landed. It is given exactly if there is an intent.
+fn intent_after_answer(
+    intent: Option<LandingIntent>,
+    fate: Option<RemovedChangeResolution>,
+    by: &Caller,
+) -> Option<Option<LandingIntent>> {
+    match (intent, fate) {
+        (Some(mut intent), Some(RemovedChangeResolution::Landed)) => {
+            intent.vouched = Some(by.clone());
+            Some(Some(intent))
+        }
+        (Some(_), Some(RemovedChangeResolution::Again | RemovedChangeResolution::Drop)) => {
+            Some(None)
+        }
+        (None, None) => Some(None),
+        (Some(_), None) | (None, Some(_)) => None,
+    }
+}
+
+/// Fences the holder. Impossible past the point of no return: a landing that was begun has to be finished under its
+/// own epoch.
+fn raise_epoch(plan: &mut Plan, epoch: Epoch) -> Option<()> {
+    if plan.is_prepared() || epoch <= plan.state.epoch {
+        return None;
+    }
+    plan.state.epoch = epoch;
+    Some(())
+}
+
+fn discard_result(plan: &mut Plan) {
+    plan.state.approval = None;
+    plan.state.result = None;
+    plan.state.picked = false;
+    plan.state.rest = None;
+    plan.state.unmet.clear();
+    plan.state.fixes = 0;
+}
+
+/// The intent of the landing that this epoch works on.
+fn processing_intent(plan: &mut Plan, epoch: Epoch) -> Option<&mut Option<LandingIntent>> {
+    require_held_by(plan, epoch, Phase::Apply)?;
+    match &mut plan.state.stage {
+        PlanStage::Apply(ApplyState::Processing(_, intent)) => Some(intent),
+        PlanStage::Strategize(_) | PlanStage::Execute(_) | PlanStage::Apply(_) => None,
+    }
 }
 
 fn enter_phase(plan: &mut Plan, phase: Phase, queued: QueueEntry) {
