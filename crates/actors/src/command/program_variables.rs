@@ -157,6 +157,9 @@ const PROVIDER_LOGINS: &[ProviderLogin] = &[
     },
 ];
 
+/// Variables that begin like this are for many programs. An agent misses them only if it was set up to use that cloud.
+const CLOUD_PREFIXES: &[&str] = &["AWS_", "AZURE_"];
+
 /// Variables that agents set for the programs they start. An agent that is started by another one
 /// does not miss them.
 const SET_BY_AGENTS: &[&str] = &[
@@ -305,6 +308,13 @@ pub(super) fn find_withheld_variables(
         .iter()
         .filter_map(|name| name.split_inclusive('_').next())
         .filter(|prefix| prefix.len() > 3 && prefix.ends_with('_'))
+        .filter(|prefix| {
+            let is_cloud = CLOUD_PREFIXES.contains(prefix);
+            let mut chosen = chosen_logins(command_line, host_env)
+                .flat_map(|login| login.variables)
+                .filter(|name| name.starts_with(prefix));
+            !is_cloud || chosen.next().is_some()
+        })
         .collect();
     let is_key = |name: &str| name.ends_with("_API_KEY");
     let takes_any_key = command_line.env.iter().filter(|name| is_key(name)).count() > 3;
