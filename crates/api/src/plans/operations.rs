@@ -7,7 +7,9 @@ use plan::changeset::{InvalidTreePath, TreePath};
 use plan::command::{AnswerPermission, AnswerQuestion, RevertPlan};
 use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
-use plan::{Digest, PlanId};
+use plan::ledger::BudgetShortfall;
+use plan::stage::WorkState;
+use plan::{Digest, PlanId, PlanStage};
 use serde::Deserialize;
 
 use crate::landing::LandingRequest;
@@ -178,12 +180,34 @@ pub enum ReviseError {
     NoPathMatches(String),
     #[error(transparent)]
     InvalidPath(#[from] InvalidTreePath),
+    /// No run can follow, so the result would be given up for nothing.
+    #[error("{0}")]
+    OverBudget(BudgetShortfall),
     #[error(transparent)]
     Engine(#[from] LifecycleError),
 }
 
-/// Sends a result back to the agent with feedback.
+/// Sends a result back to the agent with feedback. Keeps the result if the budget has nothing left for another run.
 pub fn revise_plan(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    request: &ReviseRequest,
+    call: &Call,
+) -> Result<OperationOutcome, ReviseError> {
+    let plan = lifecycle.get_plan(plan_id)?.plan;
+    if matches!(plan.stage(), PlanStage::Execute(WorkState::Complete)) {
+        let definition = plan.actor_definition(&plan.actors().execution);
+        let metering = definition.map(actors::metering).unwrap_or_default();
+        let shortfall = lifecycle.budgets().check_over_budget(&plan, metering)?;
+        if let Some(shortfall) = shortfall.filter(BudgetShortfall::is_spent) {
+            return Err(ReviseError::OverBudget(shortfall));
+        }
+    }
+    revise_plan_by_hand(lifecycle, plan_id, request, call)
+}
+
+/// Takes a result back for a person to edit, who needs no budget.
+pub fn revise_plan_by_hand(
     lifecycle: &Lifecycle,
     plan_id: PlanId,
     request: &ReviseRequest,

@@ -63,10 +63,11 @@ pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             None => request.drop_paths.push(parse_tree_path(pattern)?),
         }
     }
-    let done = plans::revise_plan(app.lifecycle()?, plan_id, &request, &call)?;
     if args.by_hand {
+        plans::revise_plan_by_hand(app.lifecycle()?, plan_id, &request, &call)?;
         return shell::work_by_hand(app, plan_id, args.allow_markers);
     }
+    let done = plans::revise_plan(app.lifecycle()?, plan_id, &request, &call)?;
     continue_unless_detached(args.detach, app, &done)
 }
 
