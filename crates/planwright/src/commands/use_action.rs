@@ -1,6 +1,5 @@
 //! `planwright use`: creates a plan from an action.
 
-use api::actions::FoundAction;
 use api::plans::{self, CreatePlanRequest};
 use lifecycle::OperationOutcome;
 use plan::{Profile, QualifiedName};
@@ -19,9 +18,12 @@ pub struct UseArgs {
     /// Action name
     #[arg(add = completion::actions())]
     action: QualifiedName,
-    /// Projects to work on
-    #[arg(add = completion::projects())]
+    /// Projects to work on [default: the current repository]
+    #[arg(add = completion::projects(), conflicts_with = "no_project")]
     projects: Vec<QualifiedName>,
+    /// Work without a repository; the result is a report
+    #[arg(long)]
+    no_project: bool,
     /// Include uncommitted changes in the sandbox
     #[arg(long)]
     with_changes: bool,
@@ -42,9 +44,11 @@ pub struct UseArgs {
 }
 
 pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
-    if args.projects.is_empty() && current_repository::find_checkout_root().is_some() {
-        // Must happen before the engine is opened, because the engine reads the host's id and an action of
-        // the repository may register the repository as a project.
+    let is_in_repository = current_repository::find_checkout_root().is_some();
+    let uses_repository = args.projects.is_empty() && !args.no_project && is_in_repository;
+    if uses_repository {
+        // Must happen before the engine is opened, because the engine reads the host's id and the repository may be
+        // registered as a project.
         host::register_host(&app.settings.home)?;
     }
     let lifecycle = app.lifecycle()?;
@@ -58,10 +62,8 @@ pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         with_uncommitted_changes: args.with_changes,
         ..CreatePlanRequest::default()
     };
-    if args.projects.is_empty() {
-        request
-            .projects
-            .extend(find_own_project(app, &args.action)?);
+    if uses_repository {
+        request.projects.push(find_own_project(app, &args.action)?);
     }
     let config = repository_config::read_plan_config(&app.settings, lifecycle, &request.projects)?;
     let mut call = app.new_call();
@@ -80,28 +82,17 @@ pub fn run(args: &UseArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     Ok(answer)
 }
 
-/// Without projects, a stored action works on none, and one of the current repository on that repository. Returns
-/// that repository's project, which is registered if it is new.
-fn find_own_project(
-    app: &App,
-    action: &QualifiedName,
-) -> Result<Option<QualifiedName>, CommandError> {
+/// Returns the project of the current repository, which is registered if it is new and the action exists.
+fn find_own_project(app: &App, action: &QualifiedName) -> Result<QualifiedName, CommandError> {
     let stored = api::actions::find_stored_action(app.lifecycle()?, action)?;
-    if stored.as_ref().is_some_and(api::actions::is_available) {
-        return Ok(None);
+    if !stored.as_ref().is_some_and(api::actions::is_available) {
+        let defined = current_repository::list_actions()?;
+        api::actions::find_action(app.lifecycle()?, action, &defined)?;
     }
-    let defined = current_repository::list_actions()?;
-    match api::actions::find_action(app.lifecycle()?, action, &defined)? {
-        FoundAction::Stored(_) => Ok(None),
-        FoundAction::InRepository(_) => {
-            let place = current_repository::inspect_repository()?;
-            match current_repository::find_project(app, &place)? {
-                Some(project) => Ok(Some(project)),
-                None => {
-                    current_repository::register_project(app, &place, &app.new_call()).map(Some)
-                }
-            }
-        }
+    let place = current_repository::inspect_repository()?;
+    match current_repository::find_project(app, &place)? {
+        Some(project) => Ok(project),
+        None => current_repository::register_project(app, &place, &app.new_call()),
     }
 }
 
