@@ -74,7 +74,9 @@ impl DoctorFinding {
                 .as_ref()
                 .is_ok_and(|free| *free >= MIN_FREE_BYTES),
             Self::Git(version) => version.is_ok(),
-            Self::Agent(agent) => agent.readiness.missing.is_empty(),
+            Self::Agent(agent) => {
+                agent.readiness.missing.is_empty() && !agent.readiness.is_outdated()
+            }
             Self::NoAgent => false,
             Self::Isolation(_) => true,
             Self::Store(info) => info.is_ok(),
