@@ -578,9 +578,28 @@ impl StoreAddress {
                 ),
             )
             .with_hint("Choose another location with --store sqlite:PATH or PLANWRIGHT_HOME.")),
+            Some(existing) if !path.exists() && !can_hold_files(existing) => {
+                Err(CommandError::new(
+                    CommandExit::Error,
+                    format!(
+                        "Can't create a store at {}: {} is not writable.",
+                        path.display(),
+                        existing.display()
+                    ),
+                )
+                .with_hint("Choose another location with --store sqlite:PATH or PLANWRIGHT_HOME."))
+            }
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// Returns whether this process can create files in a directory. Creates none.
+fn can_hold_files(directory: &Path) -> bool {
+    /// The kernel's own trees. Their permissions do not stop root, but files cannot be created there.
+    const KERNEL_TREES: [&str; 2] = ["/proc", "/sys"];
+    let is_writable = rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok();
+    is_writable && !KERNEL_TREES.iter().any(|tree| directory.starts_with(tree))
 }
 
 /// Parses comma-separated paths, each starting with `/` or `~/`.
