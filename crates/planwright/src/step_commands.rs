@@ -5,7 +5,8 @@ use api::plans::MIN_REQUEST_DIGITS;
 use lifecycle::Lifecycle;
 use plan::event::RemovedChangeResolution;
 use plan::landing_options::LandingDestination;
-use plan::{Digest, Epoch, LandingOptions, Phase, PlanId, Verb};
+use plan::stage::WorkState;
+use plan::{Digest, Epoch, LandingOptions, Phase, PlanId, PlanStage, Verb};
 use store::PlanRow;
 
 use crate::cli::App;
@@ -29,15 +30,28 @@ impl App {
         self.commands_for_steps(row.plan.id(), &steps)
     }
 
+    /// Like [`App::next_commands`], for one plan that is shown. Judges the rules of a result by what is stored: a result
+    /// with an open question or a rejection is not offered to be landed first.
+    pub fn next_commands_after_judging(&self, row: &PlanRow) -> Result<Vec<String>, CommandError> {
+        let is_result = matches!(row.plan.stage(), PlanStage::Execute(WorkState::Complete));
+        if !is_result {
+            return self.next_commands(row);
+        }
+        let caller = home::current_caller();
+        match api::diagnosis::diagnose_plan(self.lifecycle()?, row.plan.id(), &caller) {
+            Ok(why) => self.commands_for_steps(row.plan.id(), &why.next_steps),
+            // What keeps its rules from being read is told by what needs them.
+            Err(_) => self.next_commands(row),
+        }
+    }
+
     /// Returns the command that continues a plan that waits for a person or was interrupted. Any other plan
     /// goes on by itself, or has ended.
     pub fn next_command(&self, row: &PlanRow) -> Result<Option<String>, CommandError> {
         if !row.needs_person() && !api::plans::is_interrupted(self.lifecycle()?, row)? {
             return Ok(None);
         }
-        let first = self.next_steps(row)?.into_iter().next();
-        let command = first.map(|step| self.command_for_step(row.plan.id(), &step));
-        command.transpose()
+        Ok(self.next_commands_after_judging(row)?.into_iter().next())
     }
 
     pub fn commands_for_steps(

@@ -252,9 +252,16 @@ impl<'a> StepOffer<'a> {
                 steps.extend(self.steps_to_leave_to_worker());
                 steps.push(NextStep::Revise);
             }
-            // It lands only after something else has changed.
+            // It lands only after something else has changed. Mending it comes before waiving its rules.
             false => {
+                let is_waiver = |step: &NextStep| matches!(step, NextStep::Waive { .. });
+                let (waivers, others) = steps.into_iter().partition(is_waiver);
+                steps = others;
                 steps.push(NextStep::Revise);
+                steps.extend::<Vec<NextStep>>(waivers);
+                if let RuleFindings::Judged(_) = self.findings {
+                    landing.remove(0);
+                }
                 steps.extend(landing.into_iter().rev());
             }
         }

@@ -89,7 +89,7 @@ fn the_most_useful_step_comes_first() {
         (StageSample::ExecuteAwaitingInput, "answer revise cancel"),
         (StageSample::ExecuteComplete, "apply diff revise"),
         (StageSample::ExecuteUnmetRule, "run start_worker wait"),
-        (StageSample::ExecuteBlocked, "explain waive revise"),
+        (StageSample::ExecuteBlocked, "explain revise waive"),
         (
             StageSample::ExecuteBlockedByQuestion,
             "explain approve_rule reject_rule",
