@@ -67,7 +67,7 @@ pub enum Refusal {
         /// Verbs that the plan's state allows.
         possible_verbs: Vec<Verb>,
     },
-    #[error("the plan was {state} at {} by {}", .ending.at, .ending.by)]
+    #[error("the plan has ended: it was {state}")]
     Final {
         verb: Verb,
         /// `applied` or `cancelled`.

@@ -11,7 +11,7 @@ use lifecycle::{Call, Lifecycle};
 use plan::{Caller, PlanId, QualifiedName};
 use store::Clock;
 
-use crate::commands::{self, CommandAnswer};
+use crate::commands::{self, CommandAnswer, TextLayout};
 use crate::error::{CommandError, MentionedPlan};
 use crate::exit::CommandExit;
 use crate::invocation::ProgramInvocation;
@@ -66,6 +66,8 @@ pub struct App {
     lifecycle: OnceCell<Lifecycle>,
     /// The plan that the command names, for the hints of an error.
     mentioned_plan: Cell<Option<PlanId>>,
+    /// The plan whose handle and goal were shown.
+    announced_plan: Cell<Option<PlanId>>,
     /// False for plumbing commands and inside an agent's run.
     is_typed_by_person: bool,
     /// Who calls in a request of an editor, instead of the person at the command line.
@@ -86,6 +88,7 @@ impl App {
             slow_steps: SlowStepReporter::new(ProgressAudience::for_format(CliFormat::Json)),
             lifecycle: OnceCell::new(),
             mentioned_plan: Cell::new(None),
+            announced_plan: Cell::new(None),
             is_typed_by_person: false,
             editor_agent: None,
         })
@@ -105,6 +108,7 @@ impl App {
             slow_steps: SlowStepReporter::new(ProgressAudience::for_format(CliFormat::Json)),
             lifecycle: OnceCell::new(),
             mentioned_plan: Cell::new(None),
+            announced_plan: Cell::new(None),
             is_typed_by_person: false,
             editor_agent: Some(editor_agent),
         }
@@ -191,9 +195,10 @@ impl App {
 
     /// Says on standard error which plan a command uses. Programs find it in the answer.
     pub fn announce_current_plan(&self, plan_id: PlanId) -> Result<(), CommandError> {
-        if self.format == CliFormat::Json {
+        if self.format == CliFormat::Json || self.is_announced(plan_id) {
             return Ok(());
         }
+        self.announced_plan.set(Some(plan_id));
         let row = self.lifecycle()?.get_plan(plan_id)?;
         let handle = self.lifecycle()?.short_handle(plan_id)?;
         let goal = ui::truncate_line(row.plan.goal().as_str(), 70);
@@ -203,6 +208,11 @@ impl App {
             ui::style_text(ui::DIM, goal)
         );
         Ok(())
+    }
+
+    /// Returns whether the person has just read which plan this is.
+    pub fn is_announced(&self, plan_id: PlanId) -> bool {
+        self.announced_plan.get() == Some(plan_id)
     }
 
     fn recent_plan(&self) -> Option<RecentPlan> {
@@ -342,6 +352,7 @@ pub fn main() -> ExitCode {
 struct CliOutput {
     envelope: JsonEnvelope,
     text: String,
+    layout: TextLayout,
 }
 
 fn run_command(
@@ -359,6 +370,7 @@ fn run_command(
         invocation: invocation.clone(),
         lifecycle: OnceCell::new(),
         mentioned_plan: Cell::new(None),
+        announced_plan: Cell::new(None),
         is_typed_by_person: !is_plumbing(name) && crate::settings::enclosing_run().is_none(),
         editor_agent: None,
     };
@@ -446,6 +458,7 @@ fn wrap_result(
                     messages,
                 },
                 text: answer.text,
+                layout: answer.layout,
             }
         }
         Err(error) => {
@@ -469,6 +482,7 @@ fn wrap_result(
                     messages,
                 },
                 text: String::new(),
+                layout: TextLayout::default(),
             }
         }
     }
@@ -489,8 +503,12 @@ fn print_output(
         }
         CliFormat::Human => {
             // Flush first: on a terminal, the answer must appear before the hints on stderr.
-            let answered = write!(stdout, "{}", ui::escape_except_colours(&outcome.text))
-                .and_then(|()| stdout.flush());
+            let text = ui::escape_except_colours(&outcome.text);
+            let text = match ui::stdout_width() {
+                Some(width) if outcome.layout == TextLayout::Wrapped => ui::wrap_rows(&text, width),
+                Some(_) | None => text,
+            };
+            let answered = write!(stdout, "{text}").and_then(|()| stdout.flush());
             let mut stderr = anstream::stderr().lock();
             let messages_written = envelope
                 .messages
@@ -516,13 +534,14 @@ fn write_message(
     let text = ui::escape_controls(&message.text);
     let is_command = message.level == "hint" && invocation.is_command(&text);
     let label_width = match message.level {
-        "error" | "hint" => 7,
+        "error" => 7,
+        "hint" => 8,
         "warn" => 9,
         _ => 0,
     };
     let text = match ui::stderr_width() {
         // A command must be copied as one line.
-        Some(width) if !is_command => ui::wrap_hanging(&text, label_width, 2, width),
+        Some(width) if !is_command => wrap_message(&text, label_width, width),
         Some(_) | None => text,
     };
     match message.level {
@@ -542,6 +561,26 @@ fn write_message(
         "hint" => writeln!(stderr, "{} {text}", ui::style_text(ui::CODE, "  hint:")),
         _ => writeln!(stderr, "{text}"),
     }
+}
+
+/// Wraps a message. A command at its end stays whole: `To land it again: planwright undo k3f9`.
+fn wrap_message(text: &str, indent: usize, width: usize) -> String {
+    let wrapped = ui::wrap_hanging(text, indent, indent, width);
+    if !wrapped.contains('\n') || text.contains('\n') {
+        return wrapped;
+    }
+    match text.rsplit_once(": ") {
+        Some((why, command)) if is_shell_command(command) => {
+            let why = ui::wrap_hanging(why, indent, indent, width);
+            format!("{why}:\n{:indent$}{command}", "")
+        }
+        Some(_) | None => wrapped,
+    }
+}
+
+fn is_shell_command(text: &str) -> bool {
+    let program = text.split(' ').next().unwrap_or_default();
+    matches!(program, "git" | "npm" | "gh" | "glab") || program.ends_with("planwright")
 }
 
 /// Reports a command line that does not parse: clap's message for people, an envelope for programs.

@@ -64,8 +64,14 @@ pub fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
+/// A path for people: the home directory of the user is `~`.
 pub fn display_path(path: &Path) -> String {
-    path.display().to_string()
+    let user_home = etcetera::home_dir().ok();
+    match user_home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned)) {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    }
 }
 
 fn find_user_name(passwd: &str, uid: u32) -> Option<String> {

@@ -42,4 +42,4 @@ pub use program::{TestProcess, TestProgram, TestRun, TestRunOutput};
 pub use proxy::CuttingProxy;
 pub use script::write_program;
 pub use stage_samples::{SampleTerms, StageSample};
-pub use terminal::TestTerminal;
+pub use terminal::{TerminalSize, TestTerminal};

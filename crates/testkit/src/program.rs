@@ -10,6 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::TerminalSize;
+
 /// A program with its own home directory. Dropping it removes the home.
 pub struct TestProgram {
     path: PathBuf,
@@ -65,6 +67,7 @@ impl TestProgram {
             file_limit: None,
             launcher: Vec::new(),
             user: self.user,
+            terminal_size: TerminalSize::default(),
         }
     }
 }
@@ -79,6 +82,7 @@ pub struct TestRun {
     file_limit: Option<u64>,
     launcher: Vec<OsString>,
     user: Option<u32>,
+    pub(crate) terminal_size: TerminalSize,
 }
 
 impl TestRun {
@@ -87,6 +91,13 @@ impl TestRun {
     #[must_use]
     pub fn with_launcher(mut self, words: &[&str]) -> Self {
         self.launcher = words.iter().map(Into::into).collect();
+        self
+    }
+
+    /// Chooses the size of the terminal, if the program runs on one.
+    #[must_use]
+    pub fn with_terminal_size(mut self, terminal_size: TerminalSize) -> Self {
+        self.terminal_size = terminal_size;
         self
     }
 

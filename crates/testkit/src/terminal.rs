@@ -16,6 +16,23 @@ use crate::TestRun;
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The size of a test's terminal, in characters.
+#[derive(Debug, Clone, Copy)]
+pub struct TerminalSize {
+    pub columns: u16,
+    pub rows: u16,
+}
+
+impl Default for TerminalSize {
+    /// Wide enough for most lines to stay whole.
+    fn default() -> Self {
+        Self {
+            columns: 100,
+            rows: 40,
+        }
+    }
+}
+
 /// A run on a terminal.
 pub struct TestTerminal {
     child: Child,
@@ -27,7 +44,7 @@ pub struct TestTerminal {
 }
 
 impl TestRun {
-    /// Starts the program on a terminal with 100 columns.
+    /// Starts the program on a terminal of the chosen size.
     pub fn start_on_terminal(&self) -> TestTerminal {
         // Not inherited: a terminal closes only when no process has it open.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -41,8 +58,8 @@ impl TestRun {
             .open(name.to_str().unwrap())
             .unwrap();
         let size = Winsize {
-            ws_row: 40,
-            ws_col: 100,
+            ws_row: self.terminal_size.rows,
+            ws_col: self.terminal_size.columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
@@ -114,6 +131,10 @@ impl TestTerminal {
     }
 
     pub fn type_line(&mut self, line: &str) -> &mut Self {
+        // Shown here, because the terminal does not echo.
+        let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        screen.extend(format!("{line}\n").as_bytes());
+        drop(screen);
         self.keyboard
             .write_all(format!("{line}\n").as_bytes())
             .unwrap();
@@ -180,32 +201,42 @@ impl TestTerminal {
     }
 }
 
-/// Returns the text that stays visible: without erased lines and colours.
+/// Returns the text that stays visible: without what was overwritten or erased, and without colours.
 fn visible_text(text: &str) -> String {
-    let mut lines = Vec::new();
-    for line in text.replace("\r\n", "\n").split('\n') {
-        // Only what follows the last erase is left of a line.
-        let left = line.rsplit("\x1b[2K").next().unwrap_or_default();
-        let left = left.strip_suffix('\r').unwrap_or(left);
-        lines.push(strip_escapes(left));
-    }
-    lines.join("\n")
+    let lines = text.split('\n').map(visible_line);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-fn strip_escapes(line: &str) -> String {
-    let mut shown = String::new();
+fn visible_line(line: &str) -> String {
+    let mut shown: Vec<char> = Vec::new();
+    let mut column = 0;
     let mut characters = line.chars();
     while let Some(character) = characters.next() {
-        if character == '\x1b' {
-            // `ESC [ … letter` is a terminal command.
-            for of_command in characters.by_ref() {
-                if of_command.is_ascii_alphabetic() {
-                    break;
+        match character {
+            '\r' => column = 0,
+            '\x1b' => {
+                // `ESC [ … letter` is a terminal command. Those that erase are `K`.
+                let mut command = String::new();
+                for of_command in characters.by_ref() {
+                    command.push(of_command);
+                    if of_command.is_ascii_alphabetic() {
+                        break;
+                    }
+                }
+                match command.as_str() {
+                    "[K" => shown.truncate(column),
+                    "[2K" => shown.clear(),
+                    _ => {}
                 }
             }
-        } else if character != '\r' {
-            shown.push(character);
+            character => {
+                match shown.get_mut(column) {
+                    Some(cell) => *cell = character,
+                    None => shown.push(character),
+                }
+                column += 1;
+            }
         }
     }
-    shown
+    shown.into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ::actors::find_preset;
-use api::actors::{self, AcpVariant, ActorCatalog, DefinitionSource, KnownActor};
+use api::actors::{self, ActorCatalog, DefinitionSource, KnownActor};
 use api::view::{ActorListView, ActorView, AddedActorView, RemovedActorView};
 use clap::Subcommand;
 use plan::{ActorDefinition, QualifiedName};
@@ -106,19 +106,11 @@ fn list_known_actors(app: &App) -> Result<Vec<KnownActor>, CommandError> {
 }
 
 fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
-    let header = [
-        "AGENT",
-        "FROM",
-        "VERSION",
-        "BY",
-        "ACP",
-        "MISSING",
-        "RUNS",
-        "DESCRIPTION",
-    ];
-    let mut table = ui::TextTable::new(header);
+    let mut table = ui::TextTable::new(["AGENT", "FROM", "VERSION", "NEEDS", "RUNS"]);
     let found = list_known_actors(app)?;
-    for actor in &found {
+    let (missing, usable): (Vec<&KnownActor>, Vec<&KnownActor>) =
+        found.iter().partition(|actor| is_missing_preset(actor));
+    for actor in &usable {
         let (definition, readiness) = (&actor.definition, &actor.readiness);
         let (runs, style) =
             describe_program(definition, actor.source, readiness.program.as_deref());
@@ -131,20 +123,23 @@ fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
             (definition.name.to_string(), ui::BOLD),
             (actor.source.as_str().to_owned(), ui::DIM),
             (ui::truncate_line(version, 20), version_style),
-            (
-                agent_readiness::word_protocol(readiness.protocol).to_owned(),
-                ui::DIM,
-            ),
-            describe_acp_variant(actor.acp_variant.as_ref()),
             (agent_readiness::word_missing(&readiness.missing), ui::WARN),
             (ui::truncate_line(&runs, 60), style),
-            (
-                ui::truncate_line(definition.description.as_deref().unwrap_or_default(), 50),
-                anstyle::Style::new(),
-            ),
         ]);
     }
-    let answer = CommandAnswer::new(ActorListView::new(&found), table.to_string());
+    let mut text = match usable.is_empty() {
+        true => String::new(),
+        false => table.to_string(),
+    };
+    if !missing.is_empty() {
+        let names: Vec<String> = missing
+            .iter()
+            .map(|actor| actor.definition.name.to_string())
+            .collect();
+        let line = format!("Not installed: {}", names.join(", "));
+        text.push_str(&format!("{}\n", ui::style_text(ui::DIM, line)));
+    }
+    let answer = CommandAnswer::new(ActorListView::new(&found), text);
     let is_unready = |actor: &KnownActor| !actor.readiness.missing.is_empty();
     Ok(match found.iter().any(is_unready) {
         true => answer.with_hint("planwright doctor"),
@@ -152,13 +147,11 @@ fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
     })
 }
 
-/// The preset that runs the same agent by the Agent Client Protocol, if its program is installed.
-fn describe_acp_variant(variant: Option<&AcpVariant>) -> (String, anstyle::Style) {
-    match variant {
-        Some(variant) if variant.installed_at.is_some() => (variant.name.to_string(), ui::GOOD),
-        Some(_) => ("not installed".to_owned(), ui::DIM),
-        None => (String::new(), ui::DIM),
-    }
+/// Returns whether this is a preset whose program is not here. There are many; one line names them.
+fn is_missing_preset(actor: &KnownActor) -> bool {
+    actor.source == DefinitionSource::Preset
+        && actor.readiness.program.is_none()
+        && actor.definition.kind.program_words().is_some()
 }
 
 /// Describes what an agent runs: a preset by its installed path, any other by its command.
@@ -195,7 +188,7 @@ fn find_known_actor(app: &App, name: &QualifiedName) -> Result<KnownActor, Comma
 fn show_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {
     let definition = find_known_actor(app, name)?.definition;
     let text = yaml::format_actor(&definition);
-    Ok(CommandAnswer::new(ActorView { actor: definition }, text))
+    Ok(CommandAnswer::new(ActorView { actor: definition }, text).with_kept_lines())
 }
 
 fn remove_actor(app: &App, name: &QualifiedName) -> Result<CommandAnswer, CommandError> {

@@ -278,18 +278,17 @@ pub fn confirm_landing(
         LandingPrompt::Apply(_, paths) => paths,
         LandingPrompt::Undo => &[][..],
     };
-    let summary = diff::summarize_changes(
-        &app.lifecycle()?.sandboxes().view_changes(row.plan.id())?,
-        paths,
-    )?;
+    app.announce_current_plan(row.plan.id())?;
+    let changes = app.lifecycle()?.sandboxes().view_changes(row.plan.id())?;
+    let summary =
+        diff::ChangeSummary::of_changes(&changes, paths)?.render_diffstat(diff::MAX_DIFFSTAT_LINES);
     let targets: Vec<String> = row.plan.resources().iter().map(describe_target).collect();
     let targets = targets.join(", ");
     let question = match prompt {
         LandingPrompt::Undo => format!("Undo this on {targets}?"),
         LandingPrompt::Apply(..) => format!("Land this on {targets}?"),
     };
-    let goal = ui::truncate_line(row.plan.goal().as_str(), 70);
-    let question = format!("{summary}{goal}\n{question} [y/N] ");
+    let question = format!("{summary}{question} [y/N] ");
     let answer = ui::ask_person(&question).unwrap_or_default().to_lowercase();
     if matches!(answer.as_str(), "y" | "yes") {
         return Ok(());
@@ -346,7 +345,7 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
             };
             text.push_str(&describe_landed(&done.plan));
             text.push('\n');
-            text.push_str(&goal_line(&done.plan));
+            text.push_str(&goal_line(app, &done.plan));
             let change = plans::view_change(app.lifecycle()?, &done)?;
             let view = LandedPlanView {
                 change,
@@ -378,7 +377,11 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
                 answer = answer.with_hint(hint);
             }
             for command in next_commands(app, &done)? {
-                answer = answer.with_hint(command);
+                let is_undone = matches!(done.plan.origin(), PlanOrigin::UndoOf(_));
+                answer = answer.with_hint(match command.starts_with("planwright undo ") {
+                    true if is_undone => format!("To land it again: {command}"),
+                    _ => command,
+                });
             }
             Ok(answer)
         }

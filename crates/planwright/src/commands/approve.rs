@@ -42,7 +42,7 @@ pub fn run(args: &ApproveArgs, app: &App) -> Result<CommandAnswer, CommandError>
         let handle = app.lifecycle()?.short_handle(done.plan.id())?;
         answer.text = match &args.reject {
             Some(reason) => {
-                // The usual next command would land the result that was just rejected.
+                // The usual next command would waive the rule that was just answered.
                 answer.messages.retain(|message| message.level != "hint");
                 answer = answer.with_hint(format!("planwright revise {handle} \"TEXT\""));
                 format!("Rejected `{rule}` for {handle}: {reason}\n{}", answer.text)

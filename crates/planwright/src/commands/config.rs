@@ -1,5 +1,7 @@
 //! `planwright config`: reads and changes the user's settings.
 
+use std::path::Path;
+
 use clap::Subcommand;
 use plan::QualifiedName;
 use serde_json::json;
@@ -8,7 +10,7 @@ use crate::cli::App;
 use crate::commands::CommandAnswer;
 use crate::error::{CommandError, unknown_actor_error};
 use crate::settings::{SETTING_KEYS, Setting, SettingKey, SettingRemoval};
-use crate::{actor_set, completion, current_repository, repository_config, ui};
+use crate::{actor_set, completion, current_repository, home, repository_config, ui};
 
 /// Show and change your settings
 #[derive(Debug, Subcommand)]
@@ -46,7 +48,7 @@ impl ConfigCommand {
             Self::Get { key } => {
                 let setting = app.settings.get(SettingKey::parse(&key)?);
                 let text = format!("{}\n", setting.value.as_deref().unwrap_or_default());
-                Ok(CommandAnswer::new(setting_view(setting), text))
+                Ok(CommandAnswer::new(setting_view(setting), text).with_kept_lines())
             }
             Self::Set { key, value } => {
                 let key = SettingKey::parse(&key)?;
@@ -56,7 +58,11 @@ impl ConfigCommand {
                 }
                 app.settings.write_setting(key, &value)?;
                 let file = app.settings.file_path();
-                let text = format!("{} = {value}  (in {})\n", key.as_str(), file.display());
+                let text = format!(
+                    "{} = {value}  (in {})\n",
+                    key.as_str(),
+                    home::display_path(&file)
+                );
                 Ok(CommandAnswer::new(
                     json!({ "key": key.as_str(), "value": value, "file": file }),
                     text,
@@ -95,9 +101,10 @@ fn keys_help() -> String {
 
 fn unset_setting(app: &App, key: SettingKey) -> Result<CommandAnswer, CommandError> {
     let file = app.settings.file_path();
+    let shown = home::display_path(&file);
     let text = match app.settings.remove_setting(key)? {
-        SettingRemoval::Removed => format!("Removed {} from {}", key.as_str(), file.display()),
-        SettingRemoval::NotPresent => format!("{} was not in {}", key.as_str(), file.display()),
+        SettingRemoval::Removed => format!("Removed {} from {shown}", key.as_str()),
+        SettingRemoval::NotPresent => format!("{} was not in {shown}", key.as_str()),
     };
     Ok(CommandAnswer::new(
         json!({ "key": key.as_str(), "file": file }),
@@ -113,7 +120,7 @@ fn list_settings(app: &App) -> CommandAnswer {
         let value = match setting.value {
             Some(_) => format!(
                 "{} {}",
-                redact_password(setting),
+                display_value(setting),
                 ui::style_text(ui::DIM, format!("({})", setting.origin))
             ),
             None => ui::style_text(ui::DIM, "not set").to_string(),
@@ -135,6 +142,15 @@ fn setting_view(setting: &Setting) -> serde_json::Value {
         "origin": setting.origin.to_string(),
         "meaning": setting.key.explanation(),
     })
+}
+
+/// The value for people: without a password, and with a short path.
+fn display_value(setting: &Setting) -> String {
+    let value = redact_password(setting);
+    match value.strip_prefix("sqlite:") {
+        Some(path) => format!("sqlite:{}", home::display_path(Path::new(path))),
+        None => value,
+    }
 }
 
 /// Returns the value; removes the password if it is a URL.

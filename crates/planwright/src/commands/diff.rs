@@ -17,6 +17,9 @@ use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::ui;
 
+/// Files in a diffstat at the terminal.
+pub const MAX_DIFFSTAT_LINES: usize = 15;
+
 /// Show what a plan changed, even while an agent is working
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
@@ -209,7 +212,7 @@ fn show_hunks(
     let detail = LineDetail::Lines { context: 0 };
     let view = results::list_hunks(app.lifecycle()?, plan_id, range, paths, detail)?;
     let text = render_hunks(&view);
-    Ok(CommandAnswer::new(view, text))
+    Ok(CommandAnswer::new(view, text).with_kept_lines())
 }
 
 fn render_hunks(view: &ChangesView) -> String {
@@ -324,26 +327,6 @@ fn changes_as_json(
     ))
 }
 
-/// Returns the diffstat and the notes on ignored files.
-pub fn summarize_changes(
-    diffs: &[ResourceChanges],
-    paths: &[String],
-) -> Result<String, CommandError> {
-    let mut text = String::new();
-    for diff in diffs {
-        if diffs.len() > 1 {
-            text.push_str(&format!("{}\n", ui::style_text(ui::BOLD, &diff.resource)));
-        }
-        let shown = diff
-            .comparison
-            .diff_text(DiffFormat::Stat, paths)
-            .map_err(lifecycle::LifecycleError::Sandbox)?;
-        text.push_str(&ui::escape_controls(&String::from_utf8_lossy(&shown)));
-        text.push_str(&describe_ignored(&diff.ignored));
-    }
-    Ok(text)
-}
-
 /// Changed files with their lines, and notes on ignored files.
 pub struct ChangeSummary {
     files: Vec<PathLineCount>,
@@ -351,10 +334,10 @@ pub struct ChangeSummary {
 }
 
 impl ChangeSummary {
-    pub fn of_changes(diffs: &[ResourceChanges]) -> Result<Self, CommandError> {
+    pub fn of_changes(diffs: &[ResourceChanges], paths: &[String]) -> Result<Self, CommandError> {
         let (mut files, mut notes) = (Vec::new(), String::new());
         for diff in diffs {
-            let counted = diff.comparison.count_lines(&[]);
+            let counted = diff.comparison.count_lines(paths);
             files.extend(counted.map_err(lifecycle::LifecycleError::Sandbox)?);
             notes.push_str(&describe_ignored(&diff.ignored));
         }

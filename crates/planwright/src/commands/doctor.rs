@@ -1,5 +1,7 @@
 //! `planwright doctor`: checks the home directory, git, agents and store, and repairs what a crash left.
 
+use std::path::Path;
+
 use actors::RunProtocol;
 use api::doctor::{self, DoctorFinding, DoctorRepair, HomeState, InstalledAgent};
 use lifecycle::LandingOutcome;
@@ -8,9 +10,9 @@ use serde::Serialize;
 
 use crate::cli::App;
 use crate::commands::{CommandAnswer, agent_readiness};
-use crate::error::{CommandError, INSTALL_AGENT_HINT};
+use crate::error::{CommandError, INSTALL_AGENT_HINT, OWN_AGENT_HINT};
 use crate::exit::CommandExit;
-use crate::{actor_set, settings, ui};
+use crate::{actor_set, home, settings, ui};
 
 /// Check that Planwright can work here; --fix repairs what a crash left behind
 #[derive(Debug, clap::Args)]
@@ -93,7 +95,11 @@ pub fn run(args: &DoctorArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         CommandExit::Error
     };
     for hint in hints {
+        let is_about_agents = hint == INSTALL_AGENT_HINT;
         answer = answer.with_hint(hint);
+        if is_about_agents {
+            answer = answer.with_hint(OWN_AGENT_HINT);
+        }
     }
     Ok(answer)
 }
@@ -103,9 +109,9 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
     let hint_if = |needed: bool, hint: &str| needed.then(|| hint.to_owned());
     let (check, says, hint) = match finding {
         DoctorFinding::Home { path, state } => {
-            let path = path.display();
+            let path = home::display_path(&path);
             let says = match state {
-                HomeState::Usable => path.to_string(),
+                HomeState::Usable => path,
                 HomeState::Missing => format!("{path} does not exist yet"),
                 HomeState::NotADirectory => format!("{path} is not a directory"),
                 HomeState::Unreadable(error) => format!("{path}: {error}"),
@@ -118,7 +124,7 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
             ("home", says, hint)
         }
         DoctorFinding::FreeSpace { path, free_bytes } => {
-            let path = path.display();
+            let path = home::display_path(&path);
             let says = match free_bytes {
                 Ok(free) => format!("{} MiB free at {path}", free >> 20),
                 Err(error) => format!("{path}: {error}"),
@@ -144,12 +150,12 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
         DoctorFinding::Store(Ok(info)) => match info.schema_version {
             None => (
                 "store",
-                format!("{} ({}) does not exist yet", info.place, info.kind),
+                format!("{} does not exist yet", display_place(&info.place)),
                 None,
             ),
             Some(schema) => (
                 "store",
-                format!("{} ({}, schema {schema})", info.place, info.kind),
+                format!("{} (schema {schema})", display_place(&info.place)),
                 None,
             ),
         },
@@ -194,6 +200,10 @@ fn word_finding(finding: DoctorFinding) -> DoctorCheckView {
         says,
         hint,
     }
+}
+
+fn display_place(place: &str) -> String {
+    home::display_path(Path::new(place))
 }
 
 fn word_agent(agent: &InstalledAgent) -> String {

@@ -5,9 +5,10 @@ use plan::event::PlanCreated;
 use plan::judgement::{RuleCounts, RuleOutcome};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
-use plan::stage::{RefMove, ResultContent};
+use plan::stage::{FailureCategory, RefMove};
 use plan::{Caller, Event, LandingOptions, Phase, QualifiedName, RecordedEvent, Timestamp};
 
+use crate::commands::run::{headline_of, is_text_agent};
 use crate::ui;
 
 /// Width of goals, reasons and reports inside a line.
@@ -16,21 +17,52 @@ const MAX_TEXT_WIDTH: usize = 100;
 /// Describes events in order. Remembers agents, landing options and ref moves for the events that follow.
 #[derive(Default)]
 pub struct EventNarrator {
+    /// The person who reads it, told as `you`.
+    reader: Option<Caller>,
     execution_agent: Option<QualifiedName>,
+    /// The agent is a program that only prints text.
+    prints_text: bool,
+    /// The plan has a strategy of its own to tell about.
+    has_strategy: bool,
     landing_options: LandingOptions,
     ref_moves: Vec<RefMove>,
 }
 
 impl EventNarrator {
+    pub fn for_reader(reader: Caller) -> Self {
+        Self {
+            reader: Some(reader),
+            ..Self::default()
+        }
+    }
+
     /// Describes an event in one line; empty for events that are not worth a line.
-    pub fn narrate_line(&mut self, recorded: &RecordedEvent) -> String {
+    pub fn narrate_line(&mut self, recorded: &RecordedEvent, when: &str) -> String {
         let Some(description) = self.describe_event(&recorded.event) else {
             return String::new();
         };
+        let who = match (&recorded.event, &self.execution_agent) {
+            // Whoever drives the plan only passes it on.
+            (
+                Event::ExecuteCompleted { .. }
+                | Event::DecisionsRecorded { .. }
+                | Event::Asked { .. }
+                | Event::PermissionAsked { .. },
+                Some(agent),
+            ) => agent.to_string(),
+            (Event::Failed { failure }, Some(agent))
+                if failure.category == FailureCategory::Actor =>
+            {
+                agent.to_string()
+            }
+            (Event::Failed { .. }, _) => "the run".to_owned(),
+            (_, _) if self.reader.as_ref() == Some(&recorded.by) => "you".to_owned(),
+            (_, _) => caller_name(&recorded.by),
+        };
         format!(
             "{}  {} {}\n",
-            ui::style_text(ui::DIM, format_timestamp(recorded.at)),
-            ui::style_text(ui::BOLD, ui::truncate_line(&caller_name(&recorded.by), 40)),
+            ui::style_text(ui::DIM, format!("{when:<9}")),
+            ui::style_text(ui::BOLD, ui::truncate_line(&who, 40)),
             ui::truncate_line(&description, 300)
         )
     }
@@ -67,32 +99,49 @@ impl EventNarrator {
         Some(match event {
             Event::Created(created) => {
                 self.execution_agent = Some(created.actors.execution.clone());
+                let mut definitions = created.definitions.iter();
+                self.prints_text =
+                    is_text_agent(definitions.find(|one| one.name == created.actors.execution));
+                self.has_strategy = created.strategy_wanted
+                    || created.definitions.is_empty()
+                    || created.actors.strategy != created.actors.execution;
                 describe_created(created)
             }
             Event::GateHeld { counts, .. } if *counts == RuleCounts::default() => return None,
             Event::GateHeld { gate, counts, .. } => {
                 format!("passed the {gate} gate: {}", describe_counts(counts))
             }
-            Event::Claimed { phase, .. } => self.describe_claim(*phase),
-            Event::BasesRecorded { .. } => "prepared the sandbox".to_owned(),
+            Event::Claimed { phase, .. } => self.describe_claim(*phase)?,
             Event::DecisionsRecorded { decisions } => describe_decisions(decisions)?,
-            Event::StrategizeCompleted { .. } => "submitted the strategy".to_owned(),
-            Event::ExecuteEntered { .. } => "moved it to execute".to_owned(),
-            Event::ChangesetSealed { entries, .. } => {
-                format!("submitted {}", ui::pluralize(*entries, "change"))
+            Event::StrategizeCompleted { .. } if self.has_strategy => {
+                "submitted the strategy".to_owned()
             }
-            Event::ExecuteCompleted { result, .. } => describe_result(result),
+            // Steps of the engine, which the events around them tell.
+            Event::StrategizeCompleted { .. }
+            | Event::BasesRecorded { .. }
+            | Event::ExecuteEntered { .. }
+            | Event::ChangesetSealed { .. }
+            | Event::ApplyEntered { .. }
+            | Event::ApplyPrepared { .. } => return None,
+            Event::ExecuteCompleted { result, .. } => {
+                let report = result.report.as_ref();
+                let headline = report.map(|report| headline_of(report.as_str(), self.prints_text));
+                append_detail("submitted the result", headline)
+            }
             Event::ResultPicked { reduced, .. } => {
                 let files = ui::pluralize(reduced.len() as u64, "file");
                 format!("took parts out of the result, in {files}")
             }
-            Event::Approved { by_profile, .. } => match by_profile {
-                Some(profile) => format!("approved the result under profile {profile}"),
-                None => "approved the result".to_owned(),
-            },
-            Event::ApplyEntered { .. } => "moved it to apply".to_owned(),
-            Event::ApplyPrepared { .. } => {
-                append_detail("prepared the landing", landing.as_deref())
+            Event::Approved {
+                by_profile: Some(profile),
+                ..
+            } => format!("approved the result under profile {profile}"),
+            Event::Approved { options, .. } => {
+                let message = options.message.as_ref();
+                append_detail(
+                    "approved the result",
+                    message.map(plan::ErasableText::as_str),
+                )
             }
             Event::ApplyWithdrawn { .. } => "withdrew the landing; nothing changed".to_owned(),
             Event::Landed { .. } => match landing {
@@ -110,7 +159,7 @@ impl EventNarrator {
                 )
             }
             Event::RetryScheduled { retry_at } => {
-                format!("will retry at {}", format_timestamp(*retry_at))
+                format!("scheduled a retry for {}", format_timestamp(*retry_at))
             }
             Event::Retried { fresh: true, .. } => "requested a retry from scratch".to_owned(),
             Event::Retried { .. } => "requested a retry".to_owned(),
@@ -137,7 +186,12 @@ impl EventNarrator {
                     true => ": rules failed",
                     false => "",
                 };
-                let sent = format!("sent it back to {to}{dropping}{cause}");
+                let sent = match to {
+                    Phase::Strategize => {
+                        format!("sent it back to the strategy{dropping}{cause}")
+                    }
+                    Phase::Execute | Phase::Apply => format!("sent it back{dropping}{cause}"),
+                };
                 append_detail(&sent, Some(feedback.as_str()))
             }
             Event::Reverted { reason, .. } => {
@@ -146,15 +200,19 @@ impl EventNarrator {
             Event::Released { .. } => "released it".to_owned(),
             Event::Reclaimed { owner, .. } => format!("took it over from {owner}"),
             Event::Waived { rule, reason } => {
-                append_detail(&format!("waived rule {rule}"), Some(reason.as_str()))
+                let rule = &rule.name;
+                append_detail(&format!("waived rule `{rule}`"), Some(reason.as_str()))
             }
-            Event::RuledOn { rule, outcome, .. } => match outcome {
-                RuleOutcome::Held => format!("confirmed rule {rule}"),
-                RuleOutcome::Failed(reason) | RuleOutcome::Broken(reason) => {
-                    append_detail(&format!("rejected rule {rule}"), Some(reason))
+            Event::RuledOn { rule, outcome, .. } => {
+                let rule = &rule.name;
+                match outcome {
+                    RuleOutcome::Held => format!("confirmed rule `{rule}`"),
+                    RuleOutcome::Failed(reason) | RuleOutcome::Broken(reason) => {
+                        append_detail(&format!("rejected rule `{rule}`"), Some(reason))
+                    }
+                    RuleOutcome::Open(_) => format!("left rule `{rule}` open"),
                 }
-                RuleOutcome::Open(_) => format!("left rule {rule} open"),
-            },
+            }
             Event::Cancelled { reason, .. } => append_detail(
                 "cancelled it",
                 reason.as_ref().map(plan::ErasableText::as_str),
@@ -162,33 +220,39 @@ impl EventNarrator {
         })
     }
 
-    fn describe_claim(&self, phase: Phase) -> String {
+    fn describe_claim(&self, phase: Phase) -> Option<String> {
         match (phase, &self.execution_agent) {
-            (Phase::Strategize, _) => "started to strategize".to_owned(),
-            (Phase::Execute, Some(agent)) => format!("started agent {agent}"),
+            (Phase::Strategize, _) => self
+                .has_strategy
+                .then(|| "started to think about a strategy".to_owned()),
+            (Phase::Execute, Some(agent)) => Some(format!("started agent {agent}")),
             // The log may be read from a later event on.
-            (Phase::Execute, None) => "started to work".to_owned(),
-            (Phase::Apply, _) => "started to land it".to_owned(),
+            (Phase::Execute, None) => Some("started to work".to_owned()),
+            (Phase::Apply, _) => Some("started to land it".to_owned()),
         }
     }
 }
 
-/// Returns the caller's name without process id and time.
+/// Returns the caller's name; of a process, only who started it.
 fn caller_name(by: &Caller) -> String {
     if let Caller::Agent(_) = by {
         return by.to_string();
     }
-    let name = by.name();
-    let name = name.split_once(" (").map_or(name, |(name, _)| name);
+    holder_name(by.name()).to_owned()
+}
+
+/// Returns a holder's name without process id and time, which only make it unique.
+pub fn holder_name(owner: &str) -> &str {
+    let name = owner.split_once(" (").map_or(owner, |(name, _)| name);
     match name.split_once('-') {
-        // Workers are named `worker PID-TIME`; the time is only there to make the name unique.
-        Some((worker, _)) if worker.starts_with("worker ") => worker.to_owned(),
-        _ => name.to_owned(),
+        // Workers are named `worker PID-TIME`.
+        Some((worker, _)) if worker.starts_with("worker ") => worker,
+        _ => name,
     }
 }
 
 /// Formats a time to the second, in UTC.
-pub(super) fn format_timestamp(at: Timestamp) -> String {
+pub fn format_timestamp(at: Timestamp) -> String {
     let text = at.to_string();
     match text.get(..19) {
         Some(seconds) => format!("{}Z", seconds.replace('T', " ")),
@@ -221,11 +285,6 @@ fn describe_decisions(decisions: &[DecisionNode]) -> Option<String> {
         .map(|node| ui::truncate_line(node.choice.as_str(), MAX_TEXT_WIDTH))
         .collect();
     (!choices.is_empty()).then(|| format!("decided: {}", choices.join("; ")))
-}
-
-fn describe_result(result: &ResultContent) -> String {
-    let report = result.report.as_ref().map(plan::ErasableText::as_str);
-    append_detail("submitted the result", report)
 }
 
 /// Counts the rules of a gate that was passed, by outcome.
@@ -263,13 +322,25 @@ fn describe_planned_move(step: &RefMove) -> String {
 }
 
 fn describe_done_move(step: &RefMove) -> String {
-    let target = moved_branch(step).unwrap_or("working tree");
-    format!("{}: {target}, {}", step.resource, short_commit(&step.new))
+    let target = match moved_branch(step) {
+        Some(branch) => branch.to_owned(),
+        None => "the working tree".to_owned(),
+    };
+    let (new, resource) = (short_commit(&step.new), display_resource(&step.resource));
+    format!("{new} on {target} of {resource}")
 }
 
 /// The branch that moves; `None` if only the working tree changes.
 fn moved_branch(step: &RefMove) -> Option<&str> {
     step.target.strip_prefix("refs/heads/")
+}
+
+/// `shop` for a project with one repository of the same name, else `shop/docs`.
+pub fn display_resource(name: &str) -> &str {
+    match name.split_once('/') {
+        Some((project, resource)) if project == resource => resource,
+        Some(_) | None => name,
+    }
 }
 
 fn short_commit(commit: &str) -> &str {

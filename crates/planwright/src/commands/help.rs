@@ -23,7 +23,11 @@ pub struct HelpArgs {
 pub const HELP_TOPICS: [&str; 4] = ["agents", "rules", "exit-codes", "settings"];
 
 pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
-    let explain = |text: &str| Ok(CommandAnswer::new(json!({ "help": text }), text.to_owned()));
+    let explain = |text: &str| {
+        // A pipe gets no endless lines either.
+        let text = ui::wrap_rows(text, ui::stdout_width().unwrap_or(80));
+        Ok(CommandAnswer::new(json!({ "help": text }), text))
+    };
     match args.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["exit-codes"] => return Ok(describe_exit_codes()),
         ["settings"] => return Ok(describe_settings()),
@@ -51,7 +55,8 @@ pub fn run(args: &HelpArgs, _app: &App) -> Result<CommandAnswer, CommandError> {
 /// The help of the program itself: every command in a group, on one screen of 80 columns and 30 rows.
 pub fn overview_help() -> StyledStr {
     let mut text = StyledStr::new();
-    for line in overview_text().lines() {
+    let fitted = ui::wrap_rows(&overview_text(), ui::stdout_width().unwrap_or(80));
+    for line in fitted.lines() {
         let line = match line.split_once(':') {
             Some((heading, rest)) if is_heading(heading, rest) => {
                 format!("{}{rest}", ui::style_text(ui::BOLD, format!("{heading}:")))
@@ -75,10 +80,9 @@ fn is_heading(text: &str, rest: &str) -> bool {
 }
 
 const OVERVIEW_START: &str = "\
-Let any coding agent loose on your repository: it works in a private copy, your
-rules are checked in code, and what you approve lands once or not at all.
+Let any coding agent loose on your repository: it works in a private copy, your rules are checked in code, and what you approve lands once or not at all.
 
-Usage: planwright [OPTIONS] [COMMAND]    without a command: what needs you now
+Usage: planwright [OPTIONS] [COMMAND]    without a command: what needs you
 
 Every day:
   run      Start an agent on a goal and review the result, or continue a plan
@@ -104,7 +108,7 @@ Options:
 More: planwright help COMMAND, and help agents, rules, exit-codes or settings
 ";
 
-const AGENTS_HELP: &str = r#"An agent does the work of a plan. Any command can be one, such as your own script.
+const AGENTS_HELP: &str = r#"An agent does the work of a plan. Any command can be one, such as your own script:
 
   cat > scribe.yaml <<'YAML'
   name: scribe
@@ -114,36 +118,36 @@ const AGENTS_HELP: &str = r#"An agent does the work of a plan. Any command can b
   planwright agent add scribe.yaml
   planwright run --agent scribe "Water the plants"
 
-It starts in a private copy of your repository. PLANWRIGHT_GOAL holds the goal; the file
-PLANWRIGHT_ASSIGNMENT holds everything else, as JSON. What it changed there when it exits is the
-result. Any exit code but 0 is a failure. A person can be an agent, too: `kind: human`.
-A program that speaks the Agent Client Protocol has `kind: acp`.
+It starts in a private copy of your repository. PLANWRIGHT_GOAL holds the goal. PLANWRIGHT_ASSIGNMENT names a file with everything else, as JSON. What it has changed when it exits is the result. An exit code other than 0 means that it failed.
 
-  planwright agent show claude    a longer definition, to copy
+Other kinds: `kind: acp` for programs that speak the Agent Client Protocol, `kind: human` for a person.
+
   planwright agent list           which agents you can use here
+  planwright agent show claude    a longer definition, to copy
 "#;
 
-const RULES_HELP: &str = r#"A rule is a condition that work must meet before it continues. Planwright checks it against the actual
-changes; the agent does not decide. Put the rules of a repository into its planwright.yaml:
+const RULES_HELP: &str = r#"A rule is a condition that a result must meet before it lands. Planwright checks it on the actual changes; the agent does not decide. Put the rules of a repository into its planwright.yaml, and commit that file:
 
   invariants:
     - name: tests
-      command: make test            # in a clean checkout of the result; exit code 0 passes
+      # Runs in a clean checkout of the result.
+      command: make test
       at: result
     - name: no-migrations
-      forbid: db/**                 # or `allow: src/**`: nothing else may change
+      forbid: db/**
     - name: small
-      expr: totals.lines <= 400     # an expression over the plan and its changes
-      advisory: true                # warn only
+      expr: totals.lines <= 400
+      # Only warns.
+      advisory: true
     - name: wording
-      ask: Is it what we want to tell customers?
+      ask: Is this what we want to tell customers?
 
-Commit the file: the rules of the branch that a plan lands on are in force. A result that fails a rule at
-`result` goes back to the agent, at most three times. If the command of a rule cannot run, you are asked at once.
+A plan follows the rules of the branch that it lands on. A result that fails a rule at `result` goes back to the agent, at most three times. If the command of a rule cannot run, you are asked at once.
 
-  planwright rule list            the rules in force here
-  planwright why                  which rule blocks the plan, and what helps
-  planwright waive RULE --reason "TEXT"    let one plan pass
+  planwright rule list     the rules in force here
+  planwright why           which rule blocks a plan, and what helps
+
+To let one plan pass: planwright waive RULE --reason "TEXT"
 "#;
 
 fn describe_settings() -> CommandAnswer {
@@ -165,8 +169,9 @@ fn describe_settings() -> CommandAnswer {
         })
         .collect();
     let text = format!(
-        "{table}\nEach has a variable, such as PLANWRIGHT_LIMITS_COST.\nFlags override variables, which override planwright.yaml, which overrides your config file.\n\
-         Change one: planwright config set KEY VALUE\n"
+        "{table}\nEach has a variable, such as PLANWRIGHT_LIMITS_COST.\n\
+         Flags override variables, which override planwright.yaml, which overrides your config file.\n\
+         To change one: planwright config set KEY VALUE\n"
     );
     CommandAnswer::new(json!({ "settings": settings }), text)
 }
@@ -219,7 +224,7 @@ mod tests {
             .collect();
         assert_eq!(listed.len(), commands.len(), "{listed:?}");
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), commands);
-        let overview = overview_text();
+        let overview = ui::wrap_rows(&overview_text(), 80);
         assert!(overview.lines().count() <= 30);
         for line in overview.lines() {
             assert!(line.chars().count() <= 80, "{line}");

@@ -105,9 +105,9 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     let now = app.clock.now();
     let mut table = if args.cost {
-        ui::TextTable::new(["PLAN", "STATE", "PHASE", "CHANGED", "COST", "GOAL"])
+        ui::TextTable::new(["PLAN", "STATE", "CHANGED", "COST", "GOAL"])
     } else {
-        ui::TextTable::new(["PLAN", "STATE", "PHASE", "CHANGED", "GOAL"])
+        ui::TextTable::new(["PLAN", "STATE", "CHANGED", "GOAL"])
     };
     for FoldedPlan { summary, is_nested } in fold_derived_plans(&page.plans) {
         let goal = goal_cell(app, summary)?;
@@ -121,7 +121,6 @@ pub fn run(args: &ListArgs, app: &App) -> Result<CommandAnswer, CommandError> {
                 summary.standing.as_str().to_owned(),
                 ui::standing_style(summary.standing),
             ),
-            (summary.phase.to_owned(), ui::DIM),
             (ui::format_age(now, summary.updated_at), ui::DIM),
         ];
         if let Some(used) = &summary.used {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use actors::Stop;
 use lifecycle::{CommitWatcher, TranscriptStart};
-use plan::{PlanId, RecordedEvent};
+use plan::{PlanId, RecordedEvent, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::wire::{DecisionView, EventView};
-use crate::{signals, ui};
+use crate::{home, signals, ui};
 
 /// Show what happened to a plan
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ impl LogArgs {
         if self.events {
             EventFormatter::Events
         } else {
-            EventFormatter::Narration(EventNarrator::default())
+            EventFormatter::Narration(EventNarrator::for_reader(home::current_caller()))
         }
     }
 }
@@ -105,11 +105,12 @@ pub fn run(args: &LogArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     let history = lifecycle.history().read_history(plan_id)?;
     let views: Vec<EventView> = history.iter().map(EventView::from).collect();
+    let now = app.clock.now();
     let text = match args.event_formatter() {
         EventFormatter::Events => events_table(&history, &views),
         EventFormatter::Narration(mut narrator) => history
             .iter()
-            .map(|one| narrator.narrate_line(one))
+            .map(|one| narrator.narrate_line(one, &ui::format_age(now, one.at)))
             .collect(),
     };
     Ok(CommandAnswer::new(
@@ -160,9 +161,15 @@ enum EventFormatter {
 }
 
 impl EventFormatter {
-    fn format_event(&mut self, recorded: &RecordedEvent) -> String {
+    fn format_event(&mut self, recorded: &RecordedEvent, now: Timestamp) -> String {
         match self {
-            Self::Narration(narrator) => narrator.narrate_line(recorded),
+            Self::Narration(narrator) => {
+                let line = narrator.narrate_line(recorded, &ui::format_age(now, recorded.at));
+                match ui::stdout_width() {
+                    Some(width) => ui::wrap_rows(&line, width),
+                    None => line,
+                }
+            }
             Self::Events => {
                 let view = EventView::from(recorded);
                 format!(
@@ -203,7 +210,7 @@ fn follow_plan(
                     last_version = recorded.version.0;
                     let line = match app.format {
                         CliFormat::Json => format!("{}\n", json!(EventView::from(&recorded))),
-                        CliFormat::Human => formatter.format_event(&recorded),
+                        CliFormat::Human => formatter.format_event(&recorded, app.clock.now()),
                     };
                     write_line(&line)?;
                 }

@@ -77,6 +77,7 @@ pub struct CommandAnswer {
     pub data: Value,
     /// Printed to standard output unless the format is JSON.
     pub text: String,
+    pub layout: TextLayout,
     /// Printed to standard error, or as the envelope's `messages`.
     pub messages: Vec<UserMessage>,
     pub exit: CommandExit,
@@ -88,9 +89,17 @@ impl CommandAnswer {
         Self {
             data,
             text: text.into(),
+            layout: TextLayout::default(),
             messages: Vec::new(),
             exit: CommandExit::Ok,
         }
+    }
+
+    /// Keeps the lines of the text as they are, because they are to be copied.
+    #[must_use]
+    pub fn with_kept_lines(mut self) -> Self {
+        self.layout = TextLayout::Kept;
+        self
     }
 
     /// Adds a hint: the next command, or a sentence.
@@ -120,6 +129,15 @@ const COMMAND_GROUPS: [(&str, &str); 4] = [
     ),
     ("Upkeep", "demo, doctor, sandbox, store"),
 ];
+
+/// How lines that are wider than a terminal are shown on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TextLayout {
+    /// Broken at words.
+    #[default]
+    Wrapped,
+    Kept,
+}
 
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
@@ -242,8 +260,12 @@ fn answer_for_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, 
     answer_or_receipt(done, describe_move(app, done))
 }
 
-/// Returns the goal as a second line, because a handle alone does not say which plan it is.
-fn goal_line(plan: &::plan::Plan) -> String {
+/// Returns the goal as a second line, because a handle alone does not say which plan it is. Empty if the goal was
+/// shown before.
+fn goal_line(app: &App, plan: &::plan::Plan) -> String {
+    if app.is_announced(plan.id()) {
+        return String::new();
+    }
     let goal = ui::truncate_line(plan.goal().as_str(), 70);
     format!("  {}\n", ui::style_text(ui::DIM, goal))
 }
@@ -253,12 +275,10 @@ fn describe_move(app: &App, done: &OperationOutcome) -> Result<CommandAnswer, Co
     let standing = plans::find_standing(app.lifecycle()?, &row)?;
     let handle = app.lifecycle()?.short_handle(done.plan.id())?;
     let text = format!(
-        "{}: {} ({}, version {})\n{}",
+        "{} {}\n{}",
         ui::style_text(ui::BOLD, &handle),
         ui::style_standing(standing),
-        row.plan.stage(),
-        row.plan.version(),
-        goal_line(&row.plan)
+        goal_line(app, &row.plan)
     );
     let mut answer = CommandAnswer::new(plans::view_change(app.lifecycle()?, done)?, text);
     if done.repeated {

@@ -42,7 +42,10 @@ pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
         unfinished.push(listed.summary.plan_id);
     }
     if text.is_empty() {
-        text.push_str("Nothing needs you.\n");
+        text.push_str(match overview.has_plans {
+            true => "Nothing needs you.\n",
+            false => "No plans yet.\n",
+        });
     }
     let mut running = Vec::new();
     for summary in overview.running {
@@ -73,6 +76,7 @@ pub fn run(app: &App) -> Result<CommandAnswer, CommandError> {
         answer = answer.with_hint("planwright list --needs-me");
     } else if !overview.has_plans {
         answer = answer
+            .with_hint("planwright run \"GOAL\"")
             .with_hint("planwright demo")
             .with_hint("planwright help");
     }
@@ -124,10 +128,10 @@ pub fn describe_wait(reason: &WaitReason) -> String {
     match reason {
         WaitReason::Worker => "waits for a worker".to_owned(),
         WaitReason::Host { host } => format!("waits for host {host}"),
-        WaitReason::ProjectPaused { project, at, by } => {
-            format!("project `{project}` was paused at {at} by {by}")
+        WaitReason::ProjectPaused { project, by, .. } => {
+            format!("project `{project}` was paused by {by}")
         }
-        WaitReason::ProjectDeleted { project } => format!("there is no project `{project}`"),
+        WaitReason::ProjectDeleted { project } => format!("project `{project}` was deleted"),
     }
 }
 

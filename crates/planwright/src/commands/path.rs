@@ -43,7 +43,8 @@ pub fn run(args: &PathArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         .collect();
     let views = sandboxes.iter().map(|one| SandboxView::from(&one.sandbox));
     let views: Vec<SandboxView> = views.collect();
-    let mut answer = CommandAnswer::new(json!({ "plan_id": plan_id, "sandboxes": views }), text);
+    let data = json!({ "plan_id": plan_id, "sandboxes": views });
+    let mut answer = CommandAnswer::new(data, text).with_kept_lines();
     for one in &sandboxes {
         answer
             .messages

@@ -1,6 +1,6 @@
 //! `planwright project`: registers the repositories and directories that plans work on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::projects::{self, PlaceRequest, ResourceRequest};
 use api::view::{DeletedProjectView, ProjectListView, ProjectView};
@@ -14,7 +14,7 @@ use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::invocation::quote_word;
 use crate::wire::UserMessage;
-use crate::{completion, host, ui};
+use crate::{completion, home, host, ui};
 
 /// Manage projects: the repositories and directories plans work on
 #[derive(Debug, Subcommand)]
@@ -277,7 +277,7 @@ fn list_projects(
         let resources: Vec<String> = project
             .resources
             .iter()
-            .map(|resource| resource.place.path().to_owned())
+            .map(|resource| home::display_path(Path::new(resource.place.path())))
             .collect();
         table.add_row([
             (project.name.to_string(), ui::BOLD),
@@ -326,7 +326,7 @@ fn describe_project(app: &App, project: &Project) -> CommandAnswer {
             "  {}  {} {}{branch}  {}\n",
             resource.name,
             resource.place.kind(),
-            ui::escape_controls(resource.place.path()),
+            ui::escape_controls(&home::display_path(Path::new(resource.place.path()))),
             ui::style_text(ui::DIM, format!("at {}", resource.host)),
         ));
     }

@@ -160,8 +160,9 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
     let added = rules::add_rule(lifecycle, &request, &app.new_call())?;
     let scope = &request.scope;
     let text = format!(
-        "Added rule {} ({scope})\n",
-        ui::style_text(ui::BOLD, &args.name)
+        "Added rule {} for {}\n",
+        ui::style_text(ui::BOLD, &args.name),
+        describe_scope(&scope.to_string())
     );
     let mut answer = CommandAnswer::new(added.as_ref().map(RuleView::from), text);
     if let Some(project) = &project {
@@ -170,7 +171,7 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
             .messages
             .extend(unmatched.iter().map(|glob| UserMessage {
                 level: "warn",
-                text: format!("`{glob}` matches no file in {project} yet. Check the spelling."),
+                text: format!("`{glob}` matches no file in {project} yet."),
             }));
     }
     let is_in_repository = current_repository::find_checkout_root().is_some();
@@ -179,11 +180,43 @@ fn add_rule(args: &AddRuleArgs, app: &App) -> Result<CommandAnswer, CommandError
             level: "warn",
             text: "The rule applies to every plan of every repository.".to_owned(),
         });
+        let project = project.map_or_else(|| "PROJECT".to_owned(), |one| one.to_string());
         answer = answer
-            .with_hint("For one repository: planwright rule add NAME --project PROJECT, or a line in planwright.yaml")
-            .with_hint(format!("planwright rule remove {}", args.name));
+            .with_hint("For this repository only, put it into planwright.yaml or pass --project:")
+            .with_hint(format!(
+                "planwright rule add {} --project {project} …",
+                args.name
+            ))
+            .with_hint(format!(
+                "To remove this one: planwright rule remove {}",
+                args.name
+            ));
     }
     Ok(answer)
+}
+
+/// Says which plans a rule is for: `project shop` for the scope `project:local/shop`.
+pub fn describe_scope(scope: &str) -> String {
+    match scope.split_once(':') {
+        Some(("project", name)) => format!("project {}", without_namespace(name)),
+        Some(("action", name)) => format!("action {}", without_namespace(name)),
+        Some(("repository", name)) => format!("repository {name}"),
+        Some(("working-tree", name)) => format!("uncommitted rules of {name}"),
+        // The end of an id is enough to name a plan.
+        Some(("plan", id)) => format!("plan {}", id[id.len() - 4..].to_lowercase()),
+        Some(_) | None => "all plans".to_owned(),
+    }
+}
+
+fn describe_gates(gates: &[&str]) -> String {
+    match gates.len() == Gate::ALL.len() {
+        true => "every gate".to_owned(),
+        false => gates.join(", "),
+    }
+}
+
+fn without_namespace(name: &str) -> &str {
+    name.strip_prefix("local/").unwrap_or(name)
 }
 
 fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, CommandError> {
@@ -196,7 +229,7 @@ fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, Comma
             stored
         }
     };
-    let mut table = ui::TextTable::new(["RULE", "SCOPE", "AT", "", "KIND", "CHECK"]);
+    let mut table = ui::TextTable::new(["RULE", "FOR", "AT", "", "KIND", "CHECK"]);
     for rule in &rules {
         let gates: Vec<&str> = rule.draft.at.iter().map(|gate| gate.as_str()).collect();
         let remark = match (rule.draft.advisory, rule.draft.non_overridable) {
@@ -206,8 +239,8 @@ fn list_rules(effective: Option<&str>, app: &App) -> Result<CommandAnswer, Comma
         };
         table.add_row([
             (rule.draft.name.to_string(), ui::BOLD),
-            (rule.scope.to_string(), ui::DIM),
-            (gates.join(","), ui::DIM),
+            (describe_scope(&rule.scope.to_string()), ui::DIM),
+            (describe_gates(&gates), ui::DIM),
             (remark.to_owned(), ui::WARN),
             (rule.draft.check.kind().to_owned(), ui::DIM),
             (
@@ -247,8 +280,9 @@ fn remove_rule(
     let scope = scope.resolve_scope(app)?;
     rules::remove_rule(app.lifecycle()?, &scope, name, &app.new_call())?;
     let text = format!(
-        "Removed rule {} ({scope})\n",
-        ui::style_text(ui::BOLD, name)
+        "Removed rule {} for {}\n",
+        ui::style_text(ui::BOLD, name),
+        describe_scope(&scope.to_string())
     );
     let name = name.clone();
     Ok(CommandAnswer::new(RemovedRuleView { name, scope }, text))

@@ -1,20 +1,24 @@
 //! `planwright status`: shows everything about one plan.
 
+use std::collections::BTreeSet;
+
 use plan::ledger::{BudgetLedger, BudgetUnit, GlobalBudget};
 use plan::plan::PlanOrigin;
 use plan::stage::ApplyState;
 use plan::takeover::HolderLiveness;
-use plan::{Phase, PlanStage};
+use plan::{PlanId, PlanStage};
 
 use crate::cli::App;
-use crate::commands::event_narrator::format_timestamp;
+use crate::commands::event_narrator::{display_resource, holder_name};
 use crate::commands::overview::describe_wait;
+use crate::commands::run::report_headline;
+use crate::commands::why::describe_reason;
 use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
-use crate::ui;
+use crate::{home, ui};
 use api::PlanStanding;
 use api::derived_plans::find_derived_plans;
-use api::view::{PermissionView, PlanView, WaitReason};
+use api::view::{DiagnosisReason, PermissionView, PlanView, RuleFindingOutcome, WaitReason};
 
 /// Show a plan
 #[derive(Debug, clap::Args)]
@@ -38,16 +42,14 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         standing = PlanStanding::Undone;
     }
     let mut lines: Vec<(&str, String)> = vec![
-        ("plan", plan.id().to_string()),
-        (
-            "state",
-            format!("{} ({})", ui::style_standing(standing), plan.stage()),
-        ),
+        ("plan", lifecycle.short_handle(plan.id())?),
+        ("state", ui::style_standing(standing)),
     ];
     if row.current_verdict().is_none() && plan.is_stuck_on_rules() {
         for unmet in plan.unmet_rules() {
             let found = ui::escape_controls(unmet.evidence.as_str());
-            lines.push(("blocked by", format!("{}: {found}", unmet.rule)));
+            let rule = &unmet.rule.name;
+            lines.push(("blocked by", format!("`{rule}`: {found}")));
         }
     }
     if let Some(verdict) = row.current_verdict() {
@@ -55,8 +57,8 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             lines.push((
                 "blocked by",
                 format!(
-                    "{} at {}: {}",
-                    failed.rule,
+                    "`{}` at {}: {}",
+                    failed.rule.name,
                     verdict.gate,
                     ui::escape_controls(&failed.evidence)
                 ),
@@ -97,17 +99,17 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         }
     }
     if let Some(lease) = &row.lease {
-        let until = format!("until {}", format_timestamp(lease.expires_at));
+        let until = format!("for {}", ui::format_delay(now, lease.expires_at));
         let validity = match lifecycle.leases().holder_liveness(&row)? {
             Some(HolderLiveness::Ended) => format!("(process ended), lease {until}"),
             Some(HolderLiveness::Unknown) | None if lease.expires_at < now => {
-                format!("expired {}", ui::format_age(now, lease.expires_at))
+                format!("(expired {})", ui::format_age(now, lease.expires_at))
             }
             Some(HolderLiveness::Running | HolderLiveness::Unknown) | None => until,
         };
         lines.push((
             "held by",
-            format!("{} {validity} (epoch {})", lease.owner, lease.epoch),
+            format!("{} {validity}", holder_name(&lease.owner)),
         ));
     }
     if let Some(obstacle) = lifecycle.leases().find_claim_obstacle(plan)? {
@@ -120,7 +122,8 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         .queue_entry()
         .and_then(|queued| queued.retry_at)
     {
-        lines.push(("retry at", format_timestamp(retry_at)));
+        let delay = ui::format_delay(now, retry_at);
+        lines.push(("retries", format!("in {delay}")));
     }
     if let Some(action) = plan.action() {
         lines.push(("action", action.to_string()));
@@ -134,8 +137,14 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     for resource in plan.resources() {
         let target = resource.target.as_deref().unwrap_or_default();
         let target = target.strip_prefix("refs/heads/").unwrap_or(target);
-        let onto = if target.is_empty() { "" } else { " onto " };
-        lines.push(("works on", format!("{}{onto}{target}", resource.name)));
+        let branch = match target {
+            "" => String::new(),
+            branch => format!(", branch {branch}"),
+        };
+        lines.push((
+            "works on",
+            format!("{}{branch}", display_resource(&resource.name)),
+        ));
     }
     for step in plan.landed() {
         let commit: String = step.new.chars().take(10).collect();
@@ -154,22 +163,22 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         lines.push(("sandbox", format!("planwright path {handle}")));
     }
     if let Some(by) = undone_by {
-        lines.push(("undone by", by.to_string()));
+        lines.push(("undone by", lifecycle.short_handle(by)?));
     }
     match plan.origin() {
         PlanOrigin::Use => {}
-        PlanOrigin::UndoOf(id) => lines.push(("undo of", id.to_string())),
-        PlanOrigin::RestOf(id) => lines.push(("rest of", id.to_string())),
+        PlanOrigin::UndoOf(id) => lines.push(("undo of", lifecycle.short_handle(id)?)),
+        PlanOrigin::RestOf(id) => lines.push(("rest of", lifecycle.short_handle(id)?)),
     }
     lines.push((
         "profile",
         format!("{} ({})", plan.profile(), plan.profile_source().as_str()),
     ));
-    lines.push(("agents", describe_actors(plan.actors())));
-    lines.push((
-        "attempt",
-        format!("{} ({})", plan.attempt(), Phase::as_str(plan.phase())),
-    ));
+    lines.push(("agent", describe_actors(plan.actors())));
+    if plan.attempt() > 1 {
+        let attempt = plan.attempt();
+        lines.push(("attempt", format!("{attempt} ({})", plan.phase().as_str())));
+    }
     lines.push(("limits", ui::format_limits(plan.limits())));
     lines.extend(describe_usage(plan, &ledger, &lifecycle.budget()));
     lines.extend(describe_last_run(app, plan));
@@ -184,12 +193,17 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         ));
     }
     if !changesets.is_empty() {
-        let entries: usize = changesets.iter().map(|(_, entries)| entries.len()).sum();
-        let changesets = ui::pluralize(changesets.len() as u64, "changeset");
-        lines.push(("changes", format!("{entries} in {changesets}")));
+        let entries = changesets.iter().flat_map(|(_, entries)| entries);
+        let paths: BTreeSet<_> = entries
+            .map(|entry| (&entry.resource, &entry.path))
+            .collect();
+        lines.push(("changes", ui::pluralize(paths.len() as u64, "file")));
     }
     if let Some(report) = plan.result().and_then(|result| result.report.as_ref()) {
-        lines.push(("report", ui::truncate_line(report.as_str(), 100)));
+        lines.push((
+            "report",
+            ui::truncate_line(report_headline(plan, report.as_str()), 100),
+        ));
     }
     for tree in plan.result().into_iter().flat_map(|result| &result.trees) {
         let kinds = [
@@ -212,12 +226,21 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             ui::escape_controls(&path.display().to_string()),
         ));
     }
-    lines.push(("version", plan.version().to_string()));
     let ages = (
         ui::format_age(now, plan.created_at()),
         ui::format_age(now, plan.updated_at()),
     );
-    lines.push(("created", format!("{}, changed {}", ages.0, ages.1)));
+    let ages = match ages.0 == ages.1 {
+        true => ages.0,
+        false => format!("{}, changed {}", ages.0, ages.1),
+    };
+    lines.push(("created", ages));
+    // Rules that block it are listed above.
+    if !row.is_blocked()
+        && let Some(reason) = describe_rest(app, plan.id())
+    {
+        lines.push(("now", reason));
+    }
     let mut text = format!(
         "{}\n",
         ui::style_text(ui::BOLD, ui::escape_controls(plan.goal().as_str()))
@@ -238,6 +261,42 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     Ok(answer)
 }
 
+/// Says why the plan does not move, unless its other lines do.
+fn describe_rest(app: &App, plan_id: PlanId) -> Option<String> {
+    let caller = home::current_caller();
+    // Whatever keeps this from being read does not keep the plan from being shown.
+    let why = api::diagnosis::diagnose_plan(app.lifecycle().ok()?, plan_id, &caller).ok()?;
+    let asked = why.reasons.iter().find_map(|reason| match reason {
+        DiagnosisReason::RuleBlocks(finding)
+            if finding.outcome == RuleFindingOutcome::NeedsPerson =>
+        {
+            Some(format!(
+                "Rule `{}` asks you: {}",
+                finding.rule,
+                ui::escape_controls(&finding.check)
+            ))
+        }
+        _ => None,
+    });
+    if asked.is_some() {
+        return asked;
+    }
+    let reason = why.reasons.first()?;
+    match reason {
+        DiagnosisReason::Ended { .. }
+        | DiagnosisReason::CanContinue
+        | DiagnosisReason::QuestionOpen(_)
+        | DiagnosisReason::PermissionOpen(_)
+        | DiagnosisReason::Failed { .. }
+        | DiagnosisReason::RetryAt { .. }
+        | DiagnosisReason::Constrained { .. }
+        | DiagnosisReason::ProjectPaused { .. }
+        | DiagnosisReason::ProjectDeleted { .. }
+        | DiagnosisReason::WaitingForHost { .. } => None,
+        _ => Some(describe_reason(reason, &why, app.clock.now())),
+    }
+}
+
 /// Describes spent, reserved and forfeited budget, for this plan and all plans.
 fn describe_usage(
     plan: &plan::Plan,
@@ -253,7 +312,9 @@ fn describe_usage(
         };
         let (account, limit) = (&ledger.plan, plan.limits().limit_for(unit));
         let spent = account.settled.in_unit(unit);
-        if spent > 0 || limit.is_some() {
+        // Less than a second is of no interest.
+        let is_noticeable = spent > 0 && (unit != BudgetUnit::Time || spent >= 1_000_000);
+        if is_noticeable || limit.is_some() {
             let mut text = ui::format_spent(unit, spent, limit);
             let forfeited = account.forfeited.in_unit(unit);
             if forfeited > 0 {

@@ -10,8 +10,9 @@ use plan::stage::FailureCategory;
 use serde_json::json;
 
 use crate::cli::App;
-use crate::commands::event_narrator::format_timestamp;
+use crate::commands::event_narrator::holder_name;
 use crate::commands::overview::describe_wait;
+use crate::commands::rule::describe_scope;
 use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::ui;
@@ -32,7 +33,19 @@ pub fn run(args: &WhyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let reasons: Vec<String> = reasons
         .map(|reason| describe_reason(reason, &why, now))
         .collect();
-    let text: String = reasons.iter().map(|reason| format!("{reason}\n")).collect();
+    // A result with rules to meet first is not waiting for its review.
+    let is_blocked = why
+        .reasons
+        .iter()
+        .any(|reason| matches!(reason, DiagnosisReason::RuleBlocks(_)));
+    let is_told = |reason: &DiagnosisReason| {
+        !is_blocked || !matches!(reason, DiagnosisReason::ProfileNeedsPerson { .. })
+    };
+    let told = why.reasons.iter().zip(&reasons);
+    let text: String = told
+        .filter(|(reason, _)| is_told(reason))
+        .map(|(_, words)| format!("{words}\n"))
+        .collect();
     let data = json!({
         "plan_id": plan_id,
         "phase": why.phase,
@@ -61,9 +74,13 @@ pub fn describe_reason(
         DiagnosisReason::Ended { by, at } => {
             let verb = match state {
                 "cancelled" => "Cancelled",
-                _ => "Finished",
+                _ => "Landed",
             };
-            format!("{verb} by {by}, {}", ui::format_age(now, *at))
+            let age = ui::format_age(now, *at);
+            match *by == crate::home::current_caller().to_string() {
+                true => format!("You {} it {age}", verb.to_lowercase()),
+                false => format!("{verb} {age} by {by}"),
+            }
         }
         DiagnosisReason::Held {
             owner,
@@ -76,10 +93,12 @@ pub fn describe_reason(
                 HolderStatus::LeaseExpired => "its lease has expired and can be reclaimed",
             };
             let age = ui::format_age(now, *since);
-            format!("{owner} is working on this plan, started {age}; {lease}")
+            let owner = holder_name(owner);
+            format!("{owner} is working on it, started {age}; {lease}")
         }
         DiagnosisReason::Interrupted { owner, since } => format!(
-            "{owner} is working on this plan, started {}; its process has ended, and the next worker takes over",
+            "{} started to work on it {}, but its process has ended; the next worker takes over",
+            holder_name(owner),
             ui::format_age(now, *since)
         ),
         DiagnosisReason::QuestionOpen(question) => format!(
@@ -97,7 +116,9 @@ pub fn describe_reason(
             FailureCategory::Actor => format!("The agent failed: {}", ui::escape_controls(message)),
             _ => format!("It failed ({category}): {}", ui::escape_controls(message)),
         },
-        DiagnosisReason::RetryAt { at } => format!("It retries at {}", format_timestamp(*at)),
+        DiagnosisReason::RetryAt { at } => {
+            format!("It retries in {}", ui::format_delay(now, *at))
+        }
         DiagnosisReason::ProjectPaused { project, by, at } => {
             cannot_start(WaitReason::ProjectPaused {
                 project: project.clone(),
@@ -177,10 +198,11 @@ pub fn describe_reason(
 }
 
 fn describe_finding(start: &str, finding: &RuleFindingView, outcome: &str) -> String {
-    let (rule, scope) = (&finding.rule, &finding.scope);
+    let rule = &finding.rule;
     let evidence = ui::escape_controls(&finding.evidence);
     let check = ui::escape_controls(&finding.check);
-    format!("{start} {rule} ({scope}) {outcome}: {evidence}\n    {check}")
+    let scope = describe_scope(&finding.scope);
+    format!("{start} `{rule}` {outcome}: {evidence}\n    {check}  ({scope})")
 }
 
 /// Counts the rules of an open gate, by outcome; `None` if there are none.

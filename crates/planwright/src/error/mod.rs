@@ -15,7 +15,9 @@ use lifecycle::{Lifecycle, LifecycleError};
 use plan::{Caller, Plan, PlanId, PlanResource, QualifiedName, Verb};
 
 pub use self::http::ServerHost;
-pub use self::operation::{INSTALL_AGENT_HINT, invalid_rule_in_file, unknown_actor_error};
+pub use self::operation::{
+    INSTALL_AGENT_HINT, OWN_AGENT_HINT, invalid_rule_in_file, unknown_actor_error,
+};
 use self::refusal::{from_blocked, from_refusal};
 use self::sandbox::{find_file_remedy, from_sandbox_error};
 use crate::exit::CommandExit;

@@ -11,7 +11,10 @@ use super::{CommandError, capitalize_sentence, did_you_mean};
 use crate::exit::CommandExit;
 
 /// For people without an agent.
-pub const INSTALL_AGENT_HINT: &str = "Install one (npm install -g @anthropic-ai/claude-code), or use any command as an agent: planwright help agents";
+pub const INSTALL_AGENT_HINT: &str =
+    "Install one, such as Claude Code: npm install -g @anthropic-ai/claude-code";
+
+pub const OWN_AGENT_HINT: &str = "Or use any command as an agent: planwright help agents";
 
 impl From<CreatePlanError> for CommandError {
     fn from(error: CreatePlanError) -> Self {
@@ -23,6 +26,7 @@ impl From<CreatePlanError> for CommandError {
             CreatePlanError::NoActorInstalled => {
                 Self::new(CommandExit::NotFound, "No agent is installed.")
                     .with_hint(INSTALL_AGENT_HINT)
+                    .with_hint(OWN_AGENT_HINT)
                     .with_hint("planwright demo")
             }
             CreatePlanError::SeveralActors(names) => {
@@ -128,6 +132,13 @@ impl From<ReviseError> for CommandError {
             )
             .with_hint("planwright diff ID --name-only"),
             ReviseError::InvalidPath(error) => Self::usage(error.to_string()),
+            ReviseError::OverBudget(over) => Self::new(
+                CommandExit::Conflict,
+                format!("Nothing is left for another run ({over}). The result is kept."),
+            )
+            .with_kind("over_budget")
+            .with_hint("Land it as it is: planwright apply ID")
+            .with_hint("Edit it yourself: planwright revise ID --by-hand \"TEXT\""),
             ReviseError::Engine(error) => error.into(),
         }
     }

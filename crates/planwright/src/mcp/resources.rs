@@ -10,7 +10,7 @@ use super::message::{INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, RESOURCE_NOT
 use super::protocol::{RequestOrigin, require_text};
 use super::tool_answer::cut_long_values;
 use super::tools::{DiffSelection, read_diff_page};
-use crate::commands::event_narrator::EventNarrator;
+use crate::commands::event_narrator::{EventNarrator, format_timestamp};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui;
@@ -169,7 +169,7 @@ fn read_log(access: &AgentAccess, plan_id: PlanId) -> Result<String, CommandErro
     let history = access.lifecycle.history().read_history(plan_id)?;
     let lines: Vec<String> = history
         .iter()
-        .map(|recorded| narrator.narrate_line(recorded))
+        .map(|recorded| narrator.narrate_line(recorded, &format_timestamp(recorded.at)))
         .filter(|line| !line.is_empty())
         .collect();
     let skipped = lines.len().saturating_sub(MAX_LOG_LINES);

@@ -10,7 +10,7 @@ mod table;
 mod trail;
 mod wrap;
 
-pub use age::format_age;
+pub use age::{format_age, format_delay};
 pub use ask::{
     PromptOutcome, ask_beside_work, ask_person, ask_person_while, can_ask_person,
     discard_typed_input,
@@ -22,7 +22,7 @@ pub use table::TextTable;
 pub use trail::{
     TrailDetail, TrailRenderer, format_seconds, style_line_counts, truncate_start, wrap_text,
 };
-pub use wrap::{stderr_width, stdout_width, wrap_hanging};
+pub use wrap::{stderr_width, stdout_width, wrap_hanging, wrap_rows};
 
 use anstyle::{AnsiColor, Style};
 use api::standing::{PlanStanding, StandingTone};

@@ -214,7 +214,7 @@ impl TrailRenderer {
                     .as_ref()
                     .is_some_and(|(call, _)| call.tool_kind == ToolKind::Execute);
                 if is_command || update.status == ToolCallStatus::Failed {
-                    push_line(lines, &format!("         {result}"));
+                    push_line(lines, &format!("        {result}"));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::terminal_width;
 
@@ -24,35 +24,95 @@ pub fn wrap_hanging(text: &str, start: usize, indent: usize, width: usize) -> St
     if width < indent + MIN_COLUMN_WIDTH {
         return text.to_owned();
     }
-    let mut wrapped = String::new();
-    let mut column = start;
-    for (index, line) in text.split('\n').enumerate() {
+    let lines = text.split('\n').enumerate().map(|(index, line)| {
         let own_indent = line.len() - line.trim_start().len();
-        if index > 0 {
-            wrapped.push('\n');
-            column = 0;
+        match index {
+            0 => wrap_line(line, start, indent, width),
+            _ => wrap_line(line, 0, own_indent.min(width / 2), width),
         }
-        wrapped.push_str(&line[..own_indent]);
-        column += own_indent;
-        let next_indent = match index {
-            0 => indent,
-            _ => own_indent.min(width / 2),
-        };
-        for (position, word) in line[own_indent..].split(' ').enumerate() {
-            let space = usize::from(position > 0);
-            if position > 0 && column + space + word.width() > width {
-                wrapped.push('\n');
-                wrapped.push_str(&" ".repeat(next_indent));
-                column = next_indent;
-            } else if position > 0 {
-                wrapped.push(' ');
-                column += 1;
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Wraps lines that may be rows of columns: further lines start below the last column of their row that
+/// leaves room enough.
+pub fn wrap_rows(text: &str, width: usize) -> String {
+    let lines = text.split('\n').map(|line| {
+        let indent = find_last_column(line, width.saturating_sub(MIN_COLUMN_WIDTH));
+        match width < indent + MIN_COLUMN_WIDTH {
+            true => line.to_owned(),
+            false => wrap_line(line, 0, indent, width),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Where the last column of a line starts; columns have two spaces or more between them.
+fn find_last_column(line: &str, max_start: usize) -> usize {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    let (mut start, mut column, mut spaces) = (0, 0, 2);
+    for character in plain.chars() {
+        if character == ' ' {
+            spaces += 1;
+        } else {
+            if spaces >= 2 && column <= max_start {
+                start = column;
             }
-            wrapped.push_str(word);
-            column += word.width();
+            spaces = 0;
         }
+        column += character.width().unwrap_or(0);
+    }
+    start
+}
+
+fn wrap_line(line: &str, start: usize, indent: usize, width: usize) -> String {
+    let own_indent = line.len() - line.trim_start().len();
+    let mut wrapped = line[..own_indent].to_owned();
+    let mut column = start + own_indent;
+    let mut is_empty = true;
+    let mut spaces = 0;
+    for word in split_units(&line[own_indent..], width) {
+        let word_width = display_width(word);
+        if !is_empty && !word.is_empty() && column + spaces + word_width > width {
+            wrapped.push('\n');
+            wrapped.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if !word.is_empty() {
+            wrapped.push_str(&" ".repeat(spaces));
+            column += spaces;
+        }
+        if word.is_empty() {
+            // One more space between words, or at the end of the line.
+            spaces += 1;
+            continue;
+        }
+        wrapped.push_str(word);
+        column += word_width;
+        (is_empty, spaces) = (false, 1);
     }
     wrapped
+}
+
+/// The parts of a line that stay whole: words or, in a line such as `claude · 9900 tokens · $0.11`, its facts.
+fn split_units(line: &str, width: usize) -> Vec<&str> {
+    let facts: Vec<&str> = line.split_inclusive(" · ").map(drop_last_space).collect();
+    let is_short = |fact: &&str| display_width(fact) <= width / 2;
+    match facts.len() > 1 && facts.iter().all(is_short) {
+        true => facts,
+        false => line.split(' ').collect(),
+    }
+}
+
+fn drop_last_space(fact: &str) -> &str {
+    match fact.strip_suffix(' ') {
+        Some(rest) if rest.ends_with('·') => rest,
+        Some(_) | None => fact,
+    }
+}
+
+/// The width of a text on the terminal, without its colours.
+fn display_width(text: &str) -> usize {
+    anstream::adapter::strip_str(text).to_string().width()
 }
 
 #[cfg(test)]
@@ -87,5 +147,45 @@ mod tests {
         );
         check(text, 0, 30, 40, text);
         check("", 0, 0, 40, "");
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let bold = "\u{1b}[1mone two\u{1b}[0m three four five";
+        check(bold, 0, 0, 24, bold);
+        check(
+            bold,
+            0,
+            2,
+            22,
+            "\u{1b}[1mone two\u{1b}[0m three four\n  five",
+        );
+    }
+
+    #[test]
+    fn rows_wrap_below_their_last_column() {
+        let check =
+            |text: &str, width, expected: &str| assert_eq!(wrap_rows(text, width), expected);
+        check(
+            "  state    needs review of the whole result\n  cost     $1",
+            36,
+            "  state    needs review of the whole\n           result\n  cost     $1",
+        );
+        check(
+            "    one two three four five six seven",
+            30,
+            "    one two three four five\n    six seven",
+        );
+        // The last column would be too narrow.
+        check(
+            "a long first column of words  b c d e",
+            32,
+            "a long first column of words  b\nc d e",
+        );
+        check(
+            "claude · executed · 9900 tokens",
+            24,
+            "claude · executed ·\n9900 tokens",
+        );
     }
 }

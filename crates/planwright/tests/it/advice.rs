@@ -261,3 +261,87 @@ fn tests_are_proposed_as_a_rule_after_the_first_landing_and_only_then() {
     assert_eq!(second.exit_code(), Some(0), "{second:?}");
     assert!(!second.stderr.contains("Found"), "{second:?}");
 }
+
+/// A result must not be offered for landing while a rule asks about it, or after it was rejected.
+#[test]
+fn an_open_question_of_a_rule_is_asked_before_landing_is_advised() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    env.repo
+        .run_ok(&["rule", "add", "wording", "--ask", "Is it well put?"]);
+    let said = env.run_as_person(&["run", "--agent", "scribe", "Write a line"]);
+    let first = first_hint(&said.stderr);
+    assert!(first.ends_with("--rule wording"), "{said:?}");
+    let said = env.run_as_person(&["status"]);
+    let asked = "Rule `wording` asks you: Is it well put?";
+    assert!(said.stdout.contains(asked), "{said:?}");
+    assert!(first_hint(&said.stderr).ends_with("--rule wording"));
+    env.run_as_person(&["approve", "--rule", "wording", "--reject", "Too long"]);
+    for words in [&["status"][..], &["why"]] {
+        let said = env.run_as_person(words);
+        let first = first_hint(&said.stderr);
+        assert!(first.starts_with("planwright revise "), "{said:?}");
+        assert!(!said.stderr.contains("planwright apply"), "{said:?}");
+    }
+}
+
+fn first_hint(stderr: &str) -> &str {
+    let mut hints = stderr.lines().filter_map(|line| line.split_once("try: "));
+    hints.next().map_or("", |(_, command)| command)
+}
+
+#[test]
+fn an_action_used_in_a_repository_works_on_it() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let here = env.run_expecting(0, &["use", "tidy"]);
+    assert_eq!(here["resources"][0]["resource"], "shop/shop", "{here}");
+    let nowhere = env.run_expecting(0, &["use", "tidy", "--no-project"]);
+    assert_eq!(nowhere["resources"].as_array().map(Vec::len), Some(0));
+    env.run_expecting(2, &["use", "tidy", "shop", "--no-project"]);
+}
+
+#[test]
+fn a_result_is_not_given_up_for_a_run_that_the_budget_cannot_pay() {
+    let script = "#!/bin/sh
+cat > /dev/null
+echo more >> src/a.txt
+echo '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"Done.\",\"total_cost_usd\":0.20,\"usage\":{\"input_tokens\":900,\"output_tokens\":100}}'
+";
+    let env = ScriptedAgentEnv::with_script(script);
+    env.define_actor("scribe", "output: claude-json\n");
+    let words = ["run", "--agent", "scribe", "--max-cost", "0.20", "Write it"];
+    let data = env.run_expecting(6, &words);
+    let plan = data["plan_id"].as_str().unwrap();
+    let said = env.run_as_person(&["revise", plan, "Once more"]);
+    assert_eq!(said.exit_code(), Some(4), "{said:?}");
+    assert!(said.stderr.contains("The result is kept"), "{said:?}");
+    assert!(said.stderr.contains("planwright apply "), "{said:?}");
+    let state = describe_state(&env.run_expecting(0, &["status", plan]));
+    assert_eq!(state, "execute/complete");
+    env.run_expecting(0, &["apply", plan, "--yes"]);
+}
+
+/// The last line of a program that prints text says what came of it; the first ones are its banner.
+#[test]
+fn status_and_log_show_the_end_of_printed_text() {
+    let script = "#!/bin/sh
+echo 'Scribe v1.0, the friendly writer'
+echo more >> src/a.txt
+echo 'Wrote one line.'
+";
+    let env = ScriptedAgentEnv::with_script(script);
+    env.start_plan(6);
+    for words in [&["status"][..], &["log"]] {
+        let shown = env.run_as_person(words).stdout;
+        assert!(shown.contains("Wrote one line."), "{shown}");
+        assert!(!shown.contains("friendly"), "{shown}");
+    }
+}
+
+#[test]
+fn the_log_shows_the_message_that_a_result_was_approved_with() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    env.run_expecting(0, &["apply", &plan, "--yes", "-m", "Add the line"]);
+    let log = env.run_as_person(&["log", &plan]).stdout;
+    assert!(log.contains("approved the result: Add the line"), "{log}");
+}

@@ -807,7 +807,7 @@ fn advice_that_is_not_followed_is_told() {
     let why = env.run_as_person(&["why", &plan]).stdout;
     let said = "failed: forbidden: src/a.txt";
     assert!(
-        why.contains("advisory rule calm") && why.contains(said),
+        why.contains("advisory rule `calm`") && why.contains(said),
         "{why}"
     );
     env.run_expecting(0, &["apply", &plan, "--yes"]);

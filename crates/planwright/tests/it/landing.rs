@@ -38,8 +38,10 @@ fn a_change_travels_into_the_repository_and_back() {
     let commit = repo.run_git(&["rev-parse", "--short=10", "HEAD"]);
     let log = repo.program.run(["log", &plan]).finish().stdout;
     assert!(log.contains("as one commit: "), "{log}");
-    assert!(log.contains(&format!(": main, {commit}")), "{log}");
-    assert!(log.contains(&format!("→ {commit}")), "{log}");
+    assert!(
+        log.contains(&format!(": {commit} on main of shop\n")),
+        "{log}"
+    );
     // Landing again is refused, and lands nothing.
     repo.run_bad(4, &["apply", &plan, "--yes"], "applied");
     assert_eq!(repo.run_git(&["rev-list", "--count", "HEAD"]), "2");

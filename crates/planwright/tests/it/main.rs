@@ -36,6 +36,7 @@ mod demo;
 mod docs_tour;
 mod entering;
 mod file_modes;
+mod first_hour;
 mod gates;
 mod goals;
 mod hanging_git;

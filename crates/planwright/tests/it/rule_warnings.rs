@@ -17,7 +17,7 @@ fn init_makes_the_tests_a_rule_and_says_when_it_counts() {
     repo.write_file("Makefile", "test:\n\t! grep -q broken src/a.txt\n");
     let said = run_as_person(&repo, &["init", "--yes"]);
     assert_eq!(said.exit_code(), Some(0), "{said:?}");
-    let told = "Its rules apply to plans you create here.";
+    let told = "Its rules apply to plans that you start here.";
     assert!(said.stdout.contains(told), "{said:?}");
     assert!(run_as_person(&repo, &["init"]).stdout.contains(told));
     repo.commit_all("rules");

@@ -207,7 +207,7 @@ fn an_interrupted_follower_says_that_the_plan_is_not_affected() {
     let busy = BusyPlan::with_script(TALKING_AGENT);
     for (words, shown) in [
         (&["--transcript", "--follow"][..], "looking around"),
-        (&["--follow"], "execute"),
+        (&["--follow"], " started agent"),
     ] {
         let words = [&["log", busy.plan.as_str()], words].concat();
         let mut follower = busy.start_typing(&words);

@@ -180,7 +180,8 @@ fn an_agent_that_is_installed_is_found() {
         line("claude").contains(claude.to_str().unwrap()),
         "{said:?}"
     );
-    assert!(line("codex").contains("not installed"), "{said:?}");
+    let missing = line("Not installed: ");
+    assert!(missing.contains(" codex,"), "{said:?}");
 
     let with_login = |words: &[&str]| {
         let run = desk.run(words).with_variable("IS_SANDBOX", "1");
@@ -204,6 +205,6 @@ fn an_agent_that_is_installed_is_found() {
     assert!(said.stdout.contains(none), "{said:?}");
     let said = desk.run(&["agent", "list"]).finish();
     let mut lines = said.stdout.lines();
-    let line = lines.find(|line| line.starts_with("claude")).unwrap();
-    assert!(line.contains("not installed"), "{line}");
+    let line = lines.find(|line| line.starts_with("Not installed: "));
+    assert!(line.unwrap().contains(" claude,"), "{said:?}");
 }

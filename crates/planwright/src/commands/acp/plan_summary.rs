@@ -53,7 +53,7 @@ impl ShownResult {
         let changes = lifecycle
             .sandboxes()
             .view_result_changes(plan.id(), None, result)?;
-        let summary = ChangeSummary::of_changes(&changes)?;
+        let summary = ChangeSummary::of_changes(&changes, &[])?;
         let options = default_landing_options(plan).clone();
         Ok(Some(Self {
             number: lifecycle.history().list_results(plan.id())?.len(),

@@ -13,7 +13,7 @@ use crate::cli::{App, CliFormat};
 use crate::commands::CommandAnswer;
 use crate::error::CommandError;
 use crate::exit::CommandExit;
-use crate::{repository_config, settings, ui};
+use crate::{home, repository_config, settings, ui};
 
 /// Create the store and, in a repository, a planwright.yaml
 ///
@@ -71,7 +71,7 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         data["written"] = json!(false);
         text.push_str(&format!(
             "{} already exists and is valid.\n",
-            path.display()
+            home::display_path(&path)
         ));
         text.push_str(&warn_uncommitted_rules(app, place));
         return Ok(CommandAnswer::new(data, text).with_hint(next));
@@ -83,7 +83,11 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     if let Some(trial) = try_tests(args, app, &mut detected, &place.path)? {
         data["tried"] = json!({ "command": trial.command, "exit_code": trial.exit_code });
-        text.push_str(&trial.describe());
+        match ui::can_ask_person(app.format) {
+            // Before the next question, which depends on it.
+            true => anstream::eprint!("{}", trial.describe()),
+            false => text.push_str(&trial.describe()),
+        }
     }
     let content = config_text::render_config(&detected);
     if !args.yes {
@@ -106,7 +110,7 @@ pub fn run(args: &InitArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     }
     write_new_file(&path, &content)?;
     data["written"] = json!(true);
-    text.push_str(&format!("Wrote {}\n", path.display()));
+    text.push_str(&format!("Wrote {}\n", home::display_path(&path)));
     if args.yes && app.format == CliFormat::Human {
         for line in content.lines() {
             text.push_str(&format!("  {line}\n"));
@@ -135,7 +139,7 @@ fn warn_uncommitted_rules(app: &App, place: GitLocation) -> String {
     });
     match differ {
         true => format!(
-            "Its rules apply to plans you create here. Commit it to {branch} to apply them to every plan.\n"
+            "Its rules apply to plans that you start here. Commit it to {branch}, and they apply to every plan.\n"
         ),
         false => String::new(),
     }
@@ -211,15 +215,12 @@ fn create_store(app: &App) -> Result<(serde_json::Value, String), CommandError> 
     let existed = store.read_info()?.schema_version.is_some();
     let (_, schema) = store.migrate_schema()?;
     let info = store.read_info()?;
-    let status = if existed {
-        "The store is ready"
-    } else {
-        "Created the store"
+    let place = home::display_path(Path::new(&info.place));
+    let place = ui::style_text(ui::BOLD, place);
+    let text = match existed {
+        true => format!("The store is ready: {place}\n"),
+        false => format!("Created the store: {place}\n"),
     };
-    let text = format!(
-        "{status}: {} (schema {schema})\n",
-        ui::style_text(ui::BOLD, &info.place)
-    );
     let data = json!({
         "home": app.settings.home,
         "store": { "kind": info.kind, "place": info.place, "schema": schema },
@@ -230,7 +231,11 @@ fn create_store(app: &App) -> Result<(serde_json::Value, String), CommandError> 
 
 fn show_proposal(path: &Path, content: &str) {
     let mut stderr = anstream::stderr().lock();
-    let _ = writeln!(stderr, "{}:", ui::style_text(ui::BOLD, path.display()));
+    let _ = writeln!(
+        stderr,
+        "{}:",
+        ui::style_text(ui::BOLD, home::display_path(path))
+    );
     for line in content.lines() {
         let style = if line.trim_start().starts_with('#') {
             ui::DIM

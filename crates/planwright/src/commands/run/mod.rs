@@ -19,7 +19,10 @@ use crate::{completion, host};
 
 pub use permission_prompt::may_ask_permission;
 pub use session::{DriveEnd, DriveObserver, continue_plan, drive_plan};
-pub use session_end::{describe_blocking_rules, describe_strategy, is_result_unchanged};
+pub use session_end::{
+    describe_blocking_rules, describe_strategy, headline_of, is_result_unchanged, is_text_agent,
+    report_headline,
+};
 
 /// Run an agent on a goal and review the result, or continue a plan
 #[derive(Debug, clap::Args)]

@@ -118,17 +118,25 @@ fn announce_plan(app: &App, plan: &Plan, request: &CreatePlanRequest) -> Result<
         });
     }
     let mut stderr = anstream::stderr().lock();
-    let _ = writeln!(
-        stderr,
+    let line = format!(
         "{} · {}",
         ui::style_text(ui::BOLD, &handle),
         ui::style_text(ui::DIM, ui::escape_controls(&parts.join(" · ")))
     );
+    let _ = writeln!(stderr, "{}", wrap_for_stderr(&line));
     let notices = plans::find_source_notices(app.lifecycle()?, request);
     for message in describe_notices(&notices) {
-        let _ = writeln!(stderr, "  {}", ui::escape_controls(&message.text));
+        let line = format!("  {}", ui::escape_controls(&message.text));
+        let _ = writeln!(stderr, "{}", wrap_for_stderr(&line));
     }
     Ok(())
+}
+
+fn wrap_for_stderr(line: &str) -> String {
+    match ui::stderr_width() {
+        Some(width) => ui::wrap_hanging(line, 0, 2, width),
+        None => line.to_owned(),
+    }
 }
 
 fn describe_isolation(plan: &Plan) -> String {

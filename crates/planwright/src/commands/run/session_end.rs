@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use lifecycle::PartSelection;
-use plan::actor::{ActorKind, ActorOutputFormat};
+use plan::actor::{ActorDefinition, ActorKind, ActorOutputFormat};
 use plan::command::AnswerQuestion;
 use plan::invariant::RuleName;
 use plan::stage::{ApplyState, WorkState};
@@ -11,8 +11,10 @@ use plan::{Event, Plan, PlanId, PlanStage, RecordedEvent};
 use serde_json::json;
 use store::PlanRow;
 
+use api::NextStep;
 use api::PlanStanding;
 use api::landing::default_landing_options;
+use api::plans::{self, ReviseRequest, WaiveRequest};
 
 use super::LandingConsent;
 use crate::cli::App;
@@ -25,7 +27,6 @@ use crate::{signals, ui};
 /// How many of the next steps the end of a session shows. `planwright why` lists all.
 const MAX_SHOWN_STEPS: usize = 3;
 const MAX_REPORT_LINES: usize = 12;
-const MAX_DIFFSTAT_LINES: usize = 15;
 
 /// How a session goes on after a person was asked.
 pub enum SessionDecision {
@@ -62,6 +63,15 @@ pub fn ask_person(
             }
             continue;
         }
+        if is_complete && row.plan.has_targets() {
+            match review_blocked_result(app, &row)? {
+                ReviewChoice::AskAgain => {}
+                ReviewChoice::Continue => return Ok(SessionDecision::Continue),
+                ReviewChoice::Follow => return Ok(SessionDecision::Follow),
+                ReviewChoice::End(answer) => return Ok(SessionDecision::Answer(answer)),
+            }
+            continue;
+        }
         return match row.plan.stage() {
             PlanStage::Strategize(WorkState::AwaitingInput(_))
             | PlanStage::Execute(WorkState::AwaitingInput(_)) => ask_for_answer(app, &row),
@@ -83,7 +93,7 @@ enum ReviewChoice {
 }
 
 fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
-    let (lifecycle, plan) = (app.lifecycle()?, row.plan.id());
+    let plan = row.plan.id();
     write_stderr(&describe_result(app, row)?);
     let menu = "[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ";
     let Prompted::Answer(chosen) = ask_about(app, row, menu) else {
@@ -100,15 +110,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             signals::end_at_once_during(|| diff::show_patch(app, plan))?;
             Ok(ReviewChoice::AskAgain)
         }
-        Some("r" | "revise") => {
-            let Some(text) =
-                ui::ask_person("What should be improved? ").filter(|text| !text.is_empty())
-            else {
-                return Ok(ReviewChoice::AskAgain);
-            };
-            lifecycle.revise_plan(plan, &text, Vec::new(), &call)?;
-            Ok(ReviewChoice::Continue)
-        }
+        Some("r" | "revise") => revise_result(app, plan, &call),
         Some("f" | "x" | "files" | "drop" | "drop files") => {
             let Some(patterns) = ui::ask_person("Which files should be dropped? ") else {
                 return Ok(ReviewChoice::AskAgain);
@@ -133,6 +135,75 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             Ok(ReviewChoice::AskAgain)
         }
     }
+}
+
+/// Asks what to do with a result that rules keep from landing.
+fn review_blocked_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
+    let plan = row.plan.id();
+    write_stderr(&describe_result(app, row)?);
+    write_stderr(&describe_blocking_rules(row));
+    let menu = "[r]evise  [w]aive  [d]iff  [l]ater? ";
+    let Prompted::Answer(chosen) = ask_about(app, row, menu) else {
+        return Ok(ReviewChoice::Follow);
+    };
+    let call = app.new_call().if_version(row.plan.version());
+    match chosen.as_deref() {
+        Some("r" | "revise") => revise_result(app, plan, &call),
+        Some("w" | "waive") => waive_rules(app, row),
+        Some("d" | "diff") => {
+            signals::end_at_once_during(|| diff::show_patch(app, plan))?;
+            Ok(ReviewChoice::AskAgain)
+        }
+        Some("l" | "later" | "q" | "quit") | None => {
+            describe_plan(app, row).map(|answer| ReviewChoice::End(Box::new(answer)))
+        }
+        Some(_) => {
+            write_stderr("Type r, w, d or l.\n");
+            Ok(ReviewChoice::AskAgain)
+        }
+    }
+}
+
+fn revise_result(
+    app: &App,
+    plan: PlanId,
+    call: &lifecycle::Call,
+) -> Result<ReviewChoice, CommandError> {
+    let text = ui::ask_person("What should be improved? ");
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(ReviewChoice::AskAgain);
+    };
+    let request = ReviseRequest {
+        text,
+        drop: Vec::new(),
+        drop_paths: Vec::new(),
+    };
+    plans::revise_plan(app.lifecycle()?, plan, &request, call)?;
+    Ok(ReviewChoice::Continue)
+}
+
+/// Lets the result pass the rules that block it, each for a reason. An empty reason skips the rule.
+fn waive_rules(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
+    let caller = crate::home::current_caller();
+    let why = api::diagnosis::diagnose_plan(app.lifecycle()?, row.plan.id(), &caller)?;
+    let rules = why.next_steps.into_iter().filter_map(|step| match step {
+        NextStep::Waive { rule } => Some(rule),
+        _ => None,
+    });
+    let mut waived = 0;
+    for rule in rules {
+        let question = format!("Why may it land without `{rule}`? ");
+        let reason = ui::ask_person(&question).filter(|reason| !reason.is_empty());
+        if let Some(reason) = reason {
+            let request = WaiveRequest { rule, reason };
+            plans::waive_rule(app.lifecycle()?, row.plan.id(), &request, &app.new_call())?;
+            waived += 1;
+        }
+    }
+    if waived == 0 {
+        write_stderr("No rule was waived.\n");
+    }
+    Ok(ReviewChoice::AskAgain)
 }
 
 /// An answer at the terminal; `None` at the end of input.
@@ -162,7 +233,7 @@ fn ask_about(app: &App, row: &PlanRow, question: &str) -> Prompted {
 /// Returns what the run came to, the agent's report, the diffstat and warnings.
 fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     let (lifecycle, plan) = (app.lifecycle()?, row.plan.id());
-    let changes = diff::ChangeSummary::of_changes(&lifecycle.sandboxes().view_changes(plan)?)?;
+    let changes = diff::ChangeSummary::of_changes(&lifecycle.sandboxes().view_changes(plan)?, &[])?;
     let used = lifecycle.budgets().read_ledger(plan)?.plan.settled;
     let mut parts = vec![format!("{} done", ui::style_text(ui::GOOD, "✓"))];
     parts.push(changes.describe_total());
@@ -174,7 +245,7 @@ fn describe_result(app: &App, row: &PlanRow) -> Result<String, CommandError> {
     }
     let mut text = format!("{}\n", parts.join(" · "));
     text.push_str(&format_report(row));
-    text.push_str(&changes.render_diffstat(MAX_DIFFSTAT_LINES));
+    text.push_str(&changes.render_diffstat(diff::MAX_DIFFSTAT_LINES));
     if let Some(needed) = row.plan.manual_landing_reason() {
         let profile = row.plan.profile();
         let note = format!("Profile {profile} does not land {needed}: apply it yourself.");
@@ -226,9 +297,27 @@ fn format_report(row: &PlanRow) -> String {
     text
 }
 
+/// The line of a report that says most: the first one, or the last one of a program that only prints text.
+pub fn report_headline<'a>(plan: &Plan, report: &'a str) -> &'a str {
+    headline_of(report, prints_text(plan))
+}
+
+pub fn headline_of(report: &str, is_printed_text: bool) -> &str {
+    let lines = report.lines().filter(|line| !line.trim().is_empty());
+    let mut lines = lines.map(str::trim);
+    let headline = match is_printed_text {
+        true => lines.next_back(),
+        false => lines.next(),
+    };
+    headline.unwrap_or_default()
+}
+
 /// Returns whether the plan's agent is a program that only prints text.
 fn prints_text(plan: &Plan) -> bool {
-    let definition = plan.actor_definition(&plan.actors().execution);
+    is_text_agent(plan.actor_definition(&plan.actors().execution))
+}
+
+pub fn is_text_agent(definition: Option<&ActorDefinition>) -> bool {
     match definition.map(|definition| &definition.kind) {
         Some(ActorKind::Command(line)) => line.output == ActorOutputFormat::Text,
         Some(ActorKind::Acp(_) | ActorKind::Human { .. }) | None => false,
@@ -358,7 +447,10 @@ fn describe_plan(app: &App, row: &PlanRow) -> Result<CommandAnswer, CommandError
         text,
     );
     answer.exit = closing.exit;
-    let next_commands = app.next_commands(row)?.into_iter().take(MAX_SHOWN_STEPS);
+    let next_commands = app
+        .next_commands_after_judging(row)?
+        .into_iter()
+        .take(MAX_SHOWN_STEPS);
     for hint in closing.hints.into_iter().chain(next_commands) {
         answer = answer.with_hint(hint);
     }
@@ -383,7 +475,7 @@ fn shorten_evidence(found: &str) -> String {
 pub fn describe_blocking_rules(row: &PlanRow) -> String {
     let format_rule = |rule: &RuleName, found: &str| {
         format!(
-            "  {rule}: {}\n",
+            "  `{rule}` failed: {}\n",
             shorten_evidence(found).replace('\n', "\n    ")
         )
     };

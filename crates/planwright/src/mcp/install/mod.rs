@@ -145,10 +145,10 @@ fn make_entry(client: McpClient, app: &App) -> Result<ServerEntry, CommandError>
     let is_default_home = home::default_home().is_ok_and(|default| default == *home);
     let variables = (!is_default_home).then(|| {
         let home = std::path::absolute(home).unwrap_or_else(|_| home.clone());
-        ("PLANWRIGHT_HOME".to_owned(), home::display_path(&home))
+        ("PLANWRIGHT_HOME".to_owned(), home.display().to_string())
     });
     Ok(ServerEntry {
-        command: home::display_path(&program),
+        command: program.display().to_string(),
         arguments,
         variables: variables.into_iter().collect(),
     })
