@@ -8,21 +8,15 @@ use plan::{Plan, PlanStage};
 use crate::cli::App;
 use crate::settings::SettingKey;
 
-/// The notify command and the means to run it. Does nothing if no command is set.
+/// The notify command. Does nothing if no command is set.
 pub struct PersonNotifier {
     command: Option<String>,
-    sandboxes: Option<sandbox::Sandboxes>,
 }
 
 impl PersonNotifier {
     pub fn from_settings(app: &App) -> Self {
-        let local_host = app
-            .lifecycle()
-            .ok()
-            .and_then(|lifecycle| lifecycle.local_host().ok());
         Self {
             command: app.settings.get(SettingKey::Notify).value.clone(),
-            sandboxes: local_host.map(|host| host.sandboxes.clone()),
         }
     }
 
@@ -45,9 +39,7 @@ impl PersonNotifier {
 
     /// Runs the notify command for a plan that has stopped or asks. Ignores failures of the command.
     pub fn notify(&self, plan: &Plan) {
-        let (Some(command), Some(sandboxes), Some(kind)) =
-            (&self.command, &self.sandboxes, notification_kind(plan))
-        else {
+        let (Some(command), Some(kind)) = (&self.command, notification_kind(plan)) else {
             return;
         };
         let id = plan.id().to_string();
@@ -57,7 +49,7 @@ impl PersonNotifier {
             ("PLANWRIGHT_GOAL", goal),
             ("PLANWRIGHT_WHAT", kind),
         ];
-        let _ = sandboxes.run_notify_command(command, &variables);
+        let _ = sandbox::run_notify_command(command, &variables);
     }
 }
 

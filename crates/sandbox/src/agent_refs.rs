@@ -16,7 +16,8 @@ use plan::PlanId;
 use crate::cleanup::RescueRef;
 use crate::error::FileErrorContext;
 use crate::git::GitCommand;
-use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::step_faults::SandboxStep;
 use crate::{
     ObjectId, Repository, SandboxError, SandboxRescue, files, open_for_person, refs, vault,
@@ -160,7 +161,7 @@ impl SandboxRescue<'_> {
             .home()
             .join("rescued")
             .join(key.plan_id.to_string());
-        self.sandboxes.make_home_directory(&rescued)?;
+        self.sandboxes.home().make_home_directory(&rescued)?;
         let raw_copy = rescued.join(format!(
             "{}+{}-agent",
             key.dir_name(),
@@ -412,7 +413,7 @@ impl ObjectSource {
         repository: &Repository,
         git_dirs: &[OwnedFd],
     ) -> Result<Self, SandboxError> {
-        let vault = sandboxes.open_vault(key)?;
+        let vault = sandboxes.vaults().open_vault(key)?;
         // Beside the sandbox: hard links need the same file system.
         let path = sandbox.index_path.with_extension("agent-objects");
         files::remove_tree(&path)?;

@@ -19,7 +19,8 @@ use crate::SandboxError;
 use crate::error::FileErrorContext;
 use crate::files::{self, CopyOutcome, ExistingFilePolicy, PathHandle};
 use crate::ignored::{IgnoredFiles, IgnoredPath, files_below};
-use crate::sandboxes::{Sandbox, SandboxKey};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::Sandbox;
 
 /// Limits for one resource of a plan, and for all plans together.
 const MAX_ARCHIVED_FILES: u64 = 2_000;
@@ -100,7 +101,7 @@ impl SandboxRescue<'_> {
                 archived.omitted.push(candidate.path);
                 continue;
             }
-            self.sandboxes.make_home_directory(&archive_dir)?;
+            self.sandboxes.home().make_home_directory(&archive_dir)?;
             let mut is_whole = true;
             for path in &candidate.files {
                 // An earlier copy may be outdated.

@@ -11,7 +11,8 @@ use crate::compare::{self, GITLINK_MODE};
 use crate::error::FileErrorContext;
 use crate::git::run_both;
 use crate::ignored::IgnoredFiles;
-use crate::sandboxes::{OccupiedSandbox, Sandbox, SandboxKey, Sandboxes};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::{OccupiedSandbox, Sandbox, Sandboxes};
 use crate::step_faults::SandboxStep;
 use crate::{ObjectId, SandboxError, files, git};
 
@@ -97,7 +98,7 @@ impl ChangeCapture<'_> {
     ) -> Result<SandboxCapture, SandboxError> {
         let captured = self.try_capture_sandbox(key, epoch, base);
         captured.map_err(|error| {
-            let vault = self.sandboxes.vault_for(key);
+            let vault = self.sandboxes.vaults().vault_for(key);
             let error = error.explain_full_disk(vault.path());
             if error.is_out_of_space() {
                 vault.remove_unfinished_objects();
@@ -112,7 +113,7 @@ impl ChangeCapture<'_> {
         epoch: Epoch,
         base: &ObjectId,
     ) -> Result<SandboxCapture, SandboxError> {
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let OccupiedSandbox {
             sandbox,
             lock: _lock,
@@ -136,6 +137,7 @@ impl ChangeCapture<'_> {
         // The tree exists before the checkpoint ref moves: a crash in between loses nothing.
         self.complete_step(SandboxStep::TreeWritten, vault.path())?;
         self.sandboxes
+            .vaults()
             .save_checkpoint(key, epoch, &checkpoint, before.as_ref())?;
         self.complete_step(SandboxStep::Checkpointed, vault.path())?;
         Ok(SandboxCapture {
@@ -239,7 +241,12 @@ impl ChangeCapture<'_> {
         let changes = list_changes(git, base, tree)?;
         refuse_nested_repositories(&changes)?;
         // Without attributes there are no filters, and git need not be started.
-        let own_attributes = self.sandboxes.vault_for(key).path().join("info/attributes");
+        let own_attributes = self
+            .sandboxes
+            .vaults()
+            .vault_for(key)
+            .path()
+            .join("info/attributes");
         if own_attributes.exists() || has_gitattributes(&sandbox.path, &changes) {
             refuse_filtered_paths(git, &changes)
                 .map_err(|error| explain_irregular_file(error, &sandbox.path))?;
@@ -254,7 +261,7 @@ impl ChangeCapture<'_> {
     ) -> git::GitCommand {
         // Only a killed engine process can have left this lock: agents cannot write here.
         let _ = std::fs::remove_file(sandbox.index_path.with_extension("index.lock"));
-        let git = self.sandboxes.vault_for(key).git();
+        let git = self.sandboxes.vaults().vault_for(key).git();
         git.with_work_tree(&sandbox.path)
             .with_index(&sandbox.index_path)
     }

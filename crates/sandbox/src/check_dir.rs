@@ -14,7 +14,8 @@ use rustix::fs::FlockOperation;
 
 use crate::compare::{self, TreeDiff};
 use crate::error::FileErrorContext;
-use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
+use crate::local_resource::{ResourceLocation, SandboxKey};
+use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::{LocalResource, ObjectId, SandboxError, checkout, files};
 
 /// Enough for any `planwright.yaml`.
@@ -76,8 +77,8 @@ impl RuleCheckDirs<'_> {
         subject: Digest,
     ) -> Result<Option<CheckDir>, SandboxError> {
         let name = &subject.to_string()[..24];
-        let directory = self.sandboxes.plan_directory(plan_id).join("trials");
-        self.sandboxes.make_home_directory(&directory)?;
+        let directory = self.sandboxes.home().plan_directory(plan_id).join("trials");
+        self.sandboxes.home().make_home_directory(&directory)?;
         let lock_path = directory.join(format!("{name}.turn"));
         let lock_file =
             files::create_private_file(&lock_path).while_being("created", &lock_path)?;
@@ -104,7 +105,7 @@ impl RuleCheckDirs<'_> {
         tree: &ObjectId,
     ) -> Result<Sandbox, SandboxError> {
         let repository = self.sandboxes.open_repository(key.resource)?;
-        let vault = self.sandboxes.create_vault(key, &repository)?;
+        let vault = self.sandboxes.vaults().create_vault(key, &repository)?;
         let name = key.dir_name();
         let sandbox = Sandbox {
             path: check_dir.path.join(&name),
@@ -131,7 +132,7 @@ impl RuleCheckDirs<'_> {
         key: &SandboxKey<'_>,
         commit: &ObjectId,
     ) -> Result<ObjectId, SandboxError> {
-        self.sandboxes.vault_for(key).read_tree_of(commit)
+        self.sandboxes.vaults().vault_for(key).read_tree_of(commit)
     }
 
     /// Reads a file of a resource at a commit; for a directory resource, its current content.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use plan::{Epoch, PlanId};
 
+use crate::directory_occupant::{DirectoryOccupant, find_occupant};
 use crate::error::FileErrorContext;
-use crate::sandboxes::{
-    DirectoryOccupant, Sandbox, SandboxEntryMode, SandboxKey, Sandboxes, find_occupant,
-};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::{Sandbox, SandboxEntryMode, Sandboxes};
 use crate::step_faults::SandboxStep;
 use crate::supervise::{self, ExclusiveLock};
 use crate::{LocationProblem, ObjectId, SandboxError, files, refs};
@@ -88,7 +88,7 @@ impl SandboxRescue<'_> {
                 .capture()
                 .capture_sandbox(key, sandbox.holder_epoch, &sandbox.base)?;
         }
-        let Some(commit) = self.sandboxes.vault_for(key).checkpoint_commit()? else {
+        let Some(commit) = self.sandboxes.vaults().vault_for(key).checkpoint_commit()? else {
             return Ok(None);
         };
         let name = refs::rescue_ref(key.plan_id, &key.dir_name());
@@ -97,11 +97,11 @@ impl SandboxRescue<'_> {
 
     /// Rescues the newest checkpoint in the vault, if the sandbox is gone.
     fn rescue_checkpoint(&self, key: &SandboxKey<'_>) -> Result<Option<RescueRef>, SandboxError> {
-        let vault = self.sandboxes.vault_for(key);
+        let vault = self.sandboxes.vaults().vault_for(key);
         let Some(commit) = vault.checkpoint_commit()? else {
             return self.find_rescue_ref(key);
         };
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let base = refs::resolve_name(&vault.git(), &format!("{commit}^1"))?;
         let Some(base) = base else {
             return self.find_rescue_ref(key);
@@ -120,7 +120,7 @@ impl SandboxRescue<'_> {
         if older.is_empty() {
             return Ok(Vec::new());
         }
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let mut rescued = Vec::new();
         for sandbox in older.iter().filter(|sandbox| sandbox.exists()) {
             let tree = self.sandboxes.capture().write_sandbox_tree(key, sandbox)?;
@@ -141,7 +141,7 @@ impl SandboxRescue<'_> {
         let Some(sandbox) = sandbox else {
             return Ok(None);
         };
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let tree = self.sandboxes.capture().write_sandbox_tree(key, &sandbox)?;
         if tree == *result {
             return Ok(None);
@@ -158,7 +158,7 @@ impl SandboxRescue<'_> {
         commit: ObjectId,
         name: String,
     ) -> Result<Option<RescueRef>, SandboxError> {
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         if vault.read_tree_of(&commit)? == vault.read_tree_of(base)? {
             return Ok(None);
         }
@@ -225,7 +225,9 @@ impl SandboxRescue<'_> {
             .ok_or_else(missing_object)?;
         let tree = refs::resolve_name(&git, &format!("{}^{{tree}}", rescued.commit))?
             .ok_or_else(missing_object)?;
-        self.sandboxes.seed_checkpoint(key, epoch, &base, &tree)?;
+        self.sandboxes
+            .vaults()
+            .seed_checkpoint(key, epoch, &base, &tree)?;
         let entered =
             self.sandboxes
                 .enter_sandbox(key, epoch, &base, SandboxEntryMode::Continue)?;
@@ -242,7 +244,7 @@ impl SandboxRescue<'_> {
         plan_id: PlanId,
         before_deletion: impl FnOnce() -> Result<(), SandboxError>,
     ) -> Result<bool, SandboxError> {
-        let directory = self.sandboxes.plan_directory(plan_id);
+        let directory = self.sandboxes.home().plan_directory(plan_id);
         // Held until the directory is gone, so that a process waiting for a lock then finds no
         // sandbox.
         let _locks = self.lock_all_sandboxes(plan_id)?;
@@ -293,7 +295,7 @@ impl SandboxRescue<'_> {
 
     /// Locks all sandboxes of a plan; fails if one of them is in use.
     fn lock_all_sandboxes(&self, plan_id: PlanId) -> Result<Vec<ExclusiveLock>, SandboxError> {
-        let directory = self.sandboxes.plan_directory(plan_id);
+        let directory = self.sandboxes.home().plan_directory(plan_id);
         let mut locks = Vec::new();
         for creator_epoch in files::list_names::<u64>(&directory)? {
             let epoch_dir = directory.join(creator_epoch.to_string());

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FileErrorContext;
 use crate::files::{self, PathHandle};
-use crate::sandboxes::{Sandbox, SandboxKey};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::Sandbox;
 use crate::vault::Vault;
 use crate::{CapturedChange, ChangeCapture, ObjectId, SandboxError};
 
@@ -111,7 +112,7 @@ impl ChangeCapture<'_> {
         names: [&str; 2],
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
-        let vault = self.sandboxes.vault_for(key);
+        let vault = self.sandboxes.vaults().vault_for(key);
         let mut conflicts = vault.read_conflicts()?;
         conflicts.retain(|one| is_unresolved(sandbox, one));
         for path in paths {
@@ -150,7 +151,10 @@ impl ChangeCapture<'_> {
         for one in &mut conflicts {
             one.allowed = true;
         }
-        self.sandboxes.vault_for(key).write_conflicts(&conflicts)
+        self.sandboxes
+            .vaults()
+            .vault_for(key)
+            .write_conflicts(&conflicts)
     }
 
     /// Checks that no path of a result that was in conflict still has its markers, unless a person
@@ -160,7 +164,7 @@ impl ChangeCapture<'_> {
         key: &SandboxKey<'_>,
         tree: &ObjectId,
     ) -> Result<(), SandboxError> {
-        let vault = self.sandboxes.vault_for(key);
+        let vault = self.sandboxes.vaults().vault_for(key);
         let mut marked = Vec::new();
         for one in self.list_conflicts(key)? {
             let text = match one.allowed {
@@ -176,7 +180,7 @@ impl ChangeCapture<'_> {
 
     /// All paths that were in conflict.
     fn list_conflicts(&self, key: &SandboxKey<'_>) -> Result<Vec<ConflictedPath>, SandboxError> {
-        let mut conflicts = self.sandboxes.vault_for(key).read_conflicts()?;
+        let mut conflicts = self.sandboxes.vaults().vault_for(key).read_conflicts()?;
         let sandbox = self.sandboxes.current_sandbox(key)?;
         for path in sandbox.iter().flat_map(|sandbox| &sandbox.conflicts) {
             if conflicts.iter().all(|one| one.path != *path) {
@@ -199,7 +203,7 @@ impl ChangeCapture<'_> {
         key: &SandboxKey<'_>,
         changes: &[CapturedChange],
     ) -> Result<Vec<TreePath>, SandboxError> {
-        let conflicts = self.sandboxes.vault_for(key).read_conflicts()?;
+        let conflicts = self.sandboxes.vaults().vault_for(key).read_conflicts()?;
         let (Some(sandbox), Some(one)) = (self.sandboxes.current_sandbox(key)?, conflicts.first())
         else {
             return Ok(Vec::new());

@@ -14,8 +14,9 @@ use plan::changeset::TreePath;
 use crate::error::FileErrorContext;
 use crate::files::{self, CopyOutcome, ExistingFilePolicy, PathHandle};
 use crate::git::{self, GitCommand};
+use crate::local_resource::SandboxKey;
 use crate::repository::UserCheckout;
-use crate::sandboxes::{Sandbox, SandboxKey, Sandboxes};
+use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::{Repository, SandboxError};
 
 /// A repository may list the files that its sandboxes need here.
@@ -112,6 +113,7 @@ impl Sandboxes {
         let matching = user_git.run(&arguments);
         let _ = std::fs::remove_file(&list);
         let vault_git = self
+            .vaults()
             .vault_for(key)
             .git()
             .with_work_tree(&sandbox.path)

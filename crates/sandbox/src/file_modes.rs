@@ -17,7 +17,8 @@ use crate::capture::CapturedChange;
 use crate::compare::PathDifference;
 use crate::error::FileErrorContext;
 use crate::files::PathHandle;
-use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
+use crate::local_resource::{ResourceLocation, SandboxKey};
+use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::{ChangeCapture, Repository, SandboxError, files, git};
 
 /// Permission bits that are kept; setuid, setgid and sticky are not.
@@ -209,7 +210,7 @@ fn directory_modes_path(repository: &Repository) -> PathBuf {
 }
 
 fn plan_modes_path(sandboxes: &Sandboxes, key: &SandboxKey<'_>) -> PathBuf {
-    sandboxes.vault_for(key).path().join("modes.json")
+    sandboxes.vaults().vault_for(key).path().join("modes.json")
 }
 
 /// The permissions of a regular file; `None` for anything else.

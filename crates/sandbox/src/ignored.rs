@@ -23,7 +23,8 @@ use crate::compare::GITLINK_MODE;
 use crate::error::FileErrorContext;
 use crate::files::{self, PathHandle};
 use crate::git::{self, GitCommand};
-use crate::sandboxes::{Sandbox, SandboxKey};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::Sandbox;
 use crate::vault::{self, Vault};
 use crate::{ChangeCapture, ObjectId, SandboxError};
 
@@ -146,7 +147,7 @@ impl ChangeCapture<'_> {
         let (_, others) = list_ignored(&git)?;
         let staged = match others.is_empty() || from_base {
             true => None,
-            false => read_agent_index(&self.sandboxes.vault_for(key), sandbox)?,
+            false => read_agent_index(&self.sandboxes.vaults().vault_for(key), sandbox)?,
         };
         let staged = staged.unwrap_or_default();
         for one in others {
@@ -220,7 +221,7 @@ impl ChangeCapture<'_> {
         if tracked.is_empty() && others.is_empty() {
             return Ok(found);
         }
-        let staged = read_agent_index(&self.sandboxes.vault_for(key), sandbox)?;
+        let staged = read_agent_index(&self.sandboxes.vaults().vault_for(key), sandbox)?;
         let added = list_added_paths(git, base)?;
         let mut forced: BTreeSet<TreePath> = added.intersection(&tracked).cloned().collect();
         if let Some(staged) = &staged {

@@ -23,16 +23,20 @@ mod cleanup;
 mod compare;
 mod conflicts;
 mod copy_ignored;
+mod directory_occupant;
 mod error;
 mod file_modes;
 mod files;
 mod git;
+mod home_layout;
 mod hunks;
 mod ignored;
 mod inspect;
+mod local_resource;
 mod location;
 mod object;
 mod open_for_person;
+mod plan_vaults;
 mod presence;
 mod refs;
 mod repository;
@@ -45,6 +49,7 @@ mod stop;
 mod submodule;
 mod supervise;
 mod tree_pipes;
+mod user_programs;
 mod vault;
 
 pub mod land;
@@ -63,19 +68,19 @@ pub use hunks::{
     ContentKind, FileChange, FileVersions, Hunk, HunkPart, LineRegion, MAX_TEXT_BYTES, PickedResult,
 };
 pub use ignored::{IgnoredFiles, IgnoredPath, SandboxCondition};
+pub use inspect::SandboxDiffs;
 pub use land::Landings;
+pub use local_resource::{LocalResource, ResourceLocation, SandboxKey};
 pub use location::{
     DirectoryLocation, GitLocation, create_demo_repository, locate_directory, locate_git_repository,
 };
 pub use object::ObjectId;
 pub use open_for_person::{NestedRepositories, SandboxOpening};
+pub use plan_vaults::PlanVaults;
 pub use presence::{HostProcesses, ProcessPresence};
 pub use repository::{LandingObstacle, Repository};
 pub use runs::{CheckRecord, CheckRun, RecordedRun, RunFiles, RunRecord};
-pub use sandboxes::{
-    LocalResource, OccupiedSandbox, ResourceLocation, Sandbox, SandboxEntryMode, SandboxKey,
-    Sandboxes,
-};
+pub use sandboxes::{OccupiedSandbox, Sandbox, SandboxEntryMode, Sandboxes};
 pub use set_up::{
     CommandReach, OutputTail, SetUpFailure, SetUpOutcome, looks_like_permission_error,
 };
@@ -86,3 +91,4 @@ pub use supervise::{
     ReachablePaths, RunEnding, RunStopper, SharedLock, SupervisedRun, Supervisor, detect_isolation,
     run_supervisor,
 };
+pub use user_programs::{run_editor, run_in_directory, run_notify_command, run_shell};

@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::FileErrorContext;
 use crate::files::PathHandle;
 use crate::ignored::IndexEntry;
-use crate::sandboxes::{ResourceLocation, Sandbox, SandboxKey, Sandboxes};
+use crate::local_resource::{ResourceLocation, SandboxKey};
+use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::vault::Vault;
 use crate::{LocationProblem, SandboxError, checkout, files, ignored, repository, supervise};
 
@@ -110,7 +111,7 @@ impl Sandboxes {
         let keeps_modules = self.replace_repository(key, &sandbox, &aside)?;
         sandbox.record_replaced_repository(was_given);
         self.write_manifest(key, &sandbox)?;
-        let vault = self.vault_for(key);
+        let vault = self.vaults().vault_for(key);
         let inspector = RepositoryInspector::new(&vault, &sandbox);
         let remarks = inspector.set_aside_unsafe_nested(&aside, keeps_modules)?;
         let held_by = sandbox.holder_epoch;
@@ -142,7 +143,10 @@ impl Sandboxes {
             ResourceLocation::Git { target, .. } => target.as_str(),
             ResourceLocation::Dir { .. } => "refs/heads/main",
         };
-        let (vault, repository) = (self.vault_for(key), self.open_repository(key.resource)?);
+        let (vault, repository) = (
+            self.vaults().vault_for(key),
+            self.open_repository(key.resource)?,
+        );
         checkout::create_agent_repository_at(
             &vault,
             &repository,

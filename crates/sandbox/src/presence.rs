@@ -68,7 +68,7 @@ impl HostProcesses<'_> {
     pub fn register_presence(&self, owner: &str) -> Result<ProcessPresence, SandboxError> {
         let path = self.presence_path(owner);
         let directory = self.sandboxes.home().join("present");
-        self.sandboxes.make_home_directory(&directory)?;
+        self.sandboxes.home().make_home_directory(&directory)?;
         let lock = open_locked(&path)?;
         let presence = ProcessPresence {
             lock,

@@ -19,7 +19,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FileErrorContext;
-use crate::sandboxes::{SandboxKey, Sandboxes};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::Sandboxes;
 use crate::{SandboxError, files};
 
 /// Larger files were not written by the engine.
@@ -107,7 +108,7 @@ impl RunFiles<'_> {
     pub fn create_run_dir(&self, plan_id: PlanId, epoch: Epoch) -> Result<PathBuf, SandboxError> {
         let path = self.runs_dir(plan_id).join(epoch.to_string());
         files::remove_tree(&path)?;
-        self.sandboxes.make_home_directory(&path)?;
+        self.sandboxes.home().make_home_directory(&path)?;
         Ok(path)
     }
 
@@ -143,7 +144,7 @@ impl RunFiles<'_> {
     ) -> Result<(), SandboxError> {
         let check_dir = self.runs_dir(plan_id).join(format!("rule-{}", record.rule));
         files::remove_tree(&check_dir)?;
-        self.sandboxes.make_home_directory(&check_dir)?;
+        self.sandboxes.home().make_home_directory(&check_dir)?;
         let (source, transcript) = (run.join(TRANSCRIPT_FILE), check_dir.join(TRANSCRIPT_FILE));
         std::fs::rename(&source, &transcript).while_being("written", &transcript)?;
         let text = serde_json::to_vec(record).expect("BUG: a record always encodes");
@@ -178,7 +179,10 @@ impl RunFiles<'_> {
             .open_repository(key.resource)?
             .common_dir()
             .join("objects");
-        let mut lenders = vec![self.sandboxes.vault_for(key).objects_dir(), user_objects];
+        let mut lenders = vec![
+            self.sandboxes.vaults().vault_for(key).objects_dir(),
+            user_objects,
+        ];
         let mut next = 0;
         while let Some(lender) = lenders.get(next).cloned() {
             next += 1;

@@ -24,22 +24,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plan::Epoch;
 use plan::changeset::TreePath;
-use plan::{Epoch, PlanId};
 use serde::{Deserialize, Serialize};
 
 use crate::compare;
+use crate::directory_occupant::{DirectoryOccupant, find_occupant};
 use crate::error::FileErrorContext;
 use crate::git::GitEnv;
-use crate::inspect::check_objects_present;
+use crate::home_layout::HomeLayout;
+use crate::local_resource::{LocalResource, ResourceLocation, SandboxKey};
 use crate::set_up::CommandReach;
 use crate::step_faults::{SandboxStep, StepFaults};
 use crate::supervise::{self, ExclusiveLock, SharedLock, Supervisor};
-use crate::vault::Vault;
-use crate::{
-    LocationProblem, ObjectId, Repository, SandboxError, Stop, checkout, files, refs, repository,
-    snapshot,
-};
+use crate::{LocationProblem, ObjectId, Repository, SandboxError, Stop, checkout, files, snapshot};
 
 /// How long programs of a holder that is gone may take to exit.
 const PROGRAM_END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,99 +45,11 @@ const PROGRAM_END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Creates sandboxes and lands their results. All paths are below one home directory.
 #[derive(Debug, Clone)]
 pub struct Sandboxes {
-    home: PathBuf,
+    home: HomeLayout,
     git_env: GitEnv,
     supervisor: Option<Supervisor>,
     command_reach: CommandReach,
     faults: StepFaults,
-}
-
-/// A resource of a plan and its location on this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LocalResource {
-    /// `project/resource`.
-    pub name: String,
-    pub location: ResourceLocation,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ResourceLocation {
-    Git {
-        /// A checkout, or the repository itself if it is bare.
-        path: PathBuf,
-        /// The branch that results land on, as a full ref name.
-        target: String,
-    },
-    Dir {
-        path: PathBuf,
-    },
-}
-
-impl ResourceLocation {
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Git { path, .. } | Self::Dir { path } => path,
-        }
-    }
-
-    /// Does something that looks like the resource exist? Does not start git.
-    fn exists(&self) -> bool {
-        match self {
-            // A checkout has `.git`, a bare repository `HEAD`.
-            Self::Git { path, .. } => path.join(".git").exists() || path.join("HEAD").is_file(),
-            Self::Dir { path } => path.is_dir(),
-        }
-    }
-
-    /// The object directory of an ordinary checkout, found without starting git.
-    fn guess_objects_dir(&self) -> Option<PathBuf> {
-        match self {
-            Self::Git { path, .. } => {
-                let git_dir = path.join(".git").canonicalize().ok()?;
-                let is_own = git_dir.is_dir() && !git_dir.join("commondir").exists();
-                is_own.then(|| git_dir.join("objects"))
-            }
-            Self::Dir { .. } => None,
-        }
-    }
-
-    /// The option that registers such a location on the command line.
-    fn cli_option(&self) -> &'static str {
-        match self {
-            Self::Git { .. } => "--git",
-            Self::Dir { .. } => "--dir",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct SandboxKey<'a> {
-    pub plan_id: PlanId,
-    pub resource: &'a LocalResource,
-}
-
-impl SandboxKey<'_> {
-    /// The name of its directories. Resource names contain no plus, so the mapping is unique.
-    pub fn dir_name(&self) -> String {
-        self.resource.name.replace('/', "+")
-    }
-}
-
-impl SandboxKey<'_> {
-    /// The label of the target's side in conflict markers.
-    pub(crate) fn target_label(&self) -> &str {
-        match &self.resource.location {
-            ResourceLocation::Git { target, .. } => repository::short_branch_name(target),
-            ResourceLocation::Dir { .. } => "directory",
-        }
-    }
-
-    /// The label of the work's side in conflict markers: the end of the plan's id, as people write
-    /// it.
-    pub(crate) fn work_label(&self) -> String {
-        let id = self.plan_id.to_string().to_lowercase();
-        format!("plan-{}", &id[id.len().saturating_sub(8)..])
-    }
 }
 
 /// What a holder gets when it enters a sandbox.
@@ -248,7 +158,7 @@ impl Sandboxes {
     /// Stores everything below `home`.
     pub fn new(home: impl Into<PathBuf>, git_env: GitEnv) -> Self {
         Self {
-            home: home.into(),
+            home: HomeLayout::new(home.into()),
             git_env,
             supervisor: None,
             command_reach: CommandReach::default(),
@@ -298,90 +208,12 @@ impl Sandboxes {
         self.supervisor.as_ref()
     }
 
-    pub(crate) fn faults(&self) -> &StepFaults {
-        &self.faults
-    }
-
-    pub(crate) fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &HomeLayout {
         &self.home
     }
 
-    /// Creates a directory below the home that only its owner can enter. Also restricts what an
-    /// earlier version created with wider permissions: the top directory, and the home unless it
-    /// contains other files.
-    pub(crate) fn make_home_directory(&self, path: &Path) -> Result<(), SandboxError> {
-        files::make_private_directory(path)?;
-        let below = path.strip_prefix(&self.home).unwrap_or(path);
-        if let Some(first) = below.components().next() {
-            let top = self.home.join(first);
-            files::restrict_to_owner(&top).while_being("closed", &top)?;
-        }
-        restrict_home_to_owner(&self.home).while_being("closed", &self.home)
-    }
-
-    pub(crate) fn plan_directory(&self, plan_id: PlanId) -> PathBuf {
-        self.home.join("sandboxes").join(plan_id.to_string())
-    }
-
-    pub(crate) fn vault_directory(&self, plan_id: PlanId) -> PathBuf {
-        self.home.join("vaults").join(plan_id.to_string())
-    }
-
-    /// The vault of one resource. It need not exist.
-    pub(crate) fn vault_for(&self, key: &SandboxKey<'_>) -> Vault {
-        let name = format!("{}.git", key.dir_name());
-        let mut path = self.vault_directory(key.plan_id).join(&name);
-        if !path.exists() {
-            // Earlier versions created vaults here. A plan keeps the one it started with.
-            let earlier = self.plan_directory(key.plan_id).join(&name);
-            if earlier.exists() {
-                path = earlier;
-            }
-        }
-        Vault::at_path(&self.git_env, &path)
-    }
-
-    /// Like [`Self::vault_for`], but creates it if it is missing and updates the repository's path
-    /// in it.
-    pub(crate) fn open_vault(&self, key: &SandboxKey<'_>) -> Result<Vault, SandboxError> {
-        let vault = self.vault_for(key);
-        let likely = key.resource.location.guess_objects_dir();
-        if likely.is_some_and(|objects| vault.borrows_from(&objects)) {
-            return Ok(vault);
-        }
-        self.create_vault(key, &self.open_repository(key.resource)?)
-    }
-
-    /// Has anything been captured in the sandbox, so that the vault has a result? Does not start git.
-    pub fn has_checkpoint(&self, key: &SandboxKey<'_>) -> bool {
-        !self.vault_for(key).has_no_checkpoint()
-    }
-
-    /// Creates a vault, or the missing parts of it. If the vault was lost, rebuilds the sandboxes'
-    /// indexes from their base, because they name objects of the vault.
-    pub(crate) fn create_vault(
-        &self,
-        key: &SandboxKey<'_>,
-        repository: &Repository,
-    ) -> Result<Vault, SandboxError> {
-        let vault = self.vault_for(key);
-        if let Some(above) = vault.path().parent() {
-            self.make_home_directory(above)?;
-        }
-        if vault.path().join("HEAD").exists() {
-            vault.create_or_repair(repository, &self.faults)?;
-            return Ok(vault);
-        }
-        let mut without_vault = self.list_sandboxes(key)?;
-        without_vault.retain(Sandbox::exists);
-        for sandbox in &without_vault {
-            let _ = std::fs::remove_file(&sandbox.index_path);
-        }
-        vault.create_or_repair(repository, &self.faults)?;
-        for sandbox in &without_vault {
-            checkout::rebuild_index(&vault, sandbox)?;
-        }
-        Ok(vault)
+    pub(crate) fn faults(&self) -> &StepFaults {
+        &self.faults
     }
 
     /// Checks that a resource exists where its project says.
@@ -426,7 +258,7 @@ impl Sandboxes {
         key: &SandboxKey<'_>,
     ) -> Result<Vec<Sandbox>, SandboxError> {
         let mut found = Vec::new();
-        for creator_epoch in files::list_names(&self.plan_directory(key.plan_id))? {
+        for creator_epoch in files::list_names(&self.home().plan_directory(key.plan_id))? {
             found.extend(self.read_sandbox(key, Epoch(creator_epoch))?);
         }
         found.sort_by_key(|sandbox| sandbox.holder_epoch);
@@ -447,7 +279,7 @@ impl Sandboxes {
     }
 
     /// The newest sandbox, if this holder has it.
-    fn find_sandbox_held_by(
+    pub(crate) fn find_sandbox_held_by(
         &self,
         key: &SandboxKey<'_>,
         epoch: Epoch,
@@ -461,7 +293,7 @@ impl Sandboxes {
                 })
             }
             Some(_) | None => Err(SandboxError::SandboxMissing {
-                path: self.plan_directory(key.plan_id),
+                path: self.home().plan_directory(key.plan_id),
             }),
         }
     }
@@ -475,11 +307,12 @@ impl Sandboxes {
         mode: SandboxEntryMode,
     ) -> Result<OccupiedSandbox, SandboxError> {
         let repository = self.open_repository(key.resource)?;
-        self.make_home_directory(&self.plan_directory(key.plan_id))?;
-        let is_first = !self.vault_for(key).path().exists();
-        let vault = self.create_vault(key, &repository)?;
-        if !(is_first && self.pin_first_base(key, &repository, base)?) {
-            self.pin_base(key, &repository, base)?;
+        self.home()
+            .make_home_directory(&self.home().plan_directory(key.plan_id))?;
+        let is_first = !self.vaults().vault_for(key).path().exists();
+        let vault = self.vaults().create_vault(key, &repository)?;
+        if !(is_first && self.vaults().pin_first_base(key, &repository, base)?) {
+            self.vaults().pin_base(key, &repository, base)?;
         }
         self.capture()
             .complete_step(SandboxStep::BasePinned, repository.path())?;
@@ -508,52 +341,6 @@ impl Sandboxes {
         self.occupy_sandbox(key, epoch)
     }
 
-    /// Records a result as the first checkpoint of a plan that starts from one. Keeps an existing
-    /// checkpoint.
-    pub fn seed_checkpoint(
-        &self,
-        key: &SandboxKey<'_>,
-        epoch: Epoch,
-        base: &ObjectId,
-        tree: &ObjectId,
-    ) -> Result<(), SandboxError> {
-        let repository = self.open_repository(key.resource)?;
-        let vault = self.create_vault(key, &repository)?;
-        if vault.checkpoint_commit()?.is_some() {
-            return Ok(());
-        }
-        match check_objects_present(&vault.git(), repository.path(), &vault, base, tree) {
-            // The sandbox has the result and is captured again.
-            Err(SandboxError::ResultMissing { .. })
-                if self
-                    .current_sandbox(key)?
-                    .is_some_and(|sandbox| sandbox.exists()) =>
-            {
-                return Ok(());
-            }
-            checked => checked?,
-        }
-        let checkpoint = vault.create_checkpoint(key.plan_id, epoch, base, tree)?;
-        self.save_checkpoint(key, epoch, &checkpoint, None)
-    }
-
-    /// Sets the newest checkpoint, unless it changed since `before`.
-    pub(crate) fn save_checkpoint(
-        &self,
-        key: &SandboxKey<'_>,
-        epoch: Epoch,
-        checkpoint: &ObjectId,
-        before: Option<&ObjectId>,
-    ) -> Result<(), SandboxError> {
-        let saved = self.vault_for(key).set_checkpoint(checkpoint, before);
-        if saved.is_err() {
-            // Only a newer holder sets another checkpoint in the meantime; this then reports the
-            // fence.
-            self.find_sandbox_held_by(key, epoch)?;
-        }
-        saved
-    }
-
     /// Restores paths of a holder's sandbox to their content in its base.
     pub fn revert_paths(
         &self,
@@ -562,7 +349,7 @@ impl Sandboxes {
         paths: &[TreePath],
     ) -> Result<(), SandboxError> {
         let entered = self.occupy_sandbox(key, epoch)?;
-        let (vault, sandbox) = (self.open_vault(key)?, &entered.sandbox);
+        let (vault, sandbox) = (self.vaults().open_vault(key)?, &entered.sandbox);
         checkout::restore_paths(&vault, sandbox, &sandbox.base, paths)?;
         self.capture().restore_file_modes(key, sandbox)
     }
@@ -577,7 +364,7 @@ impl Sandboxes {
         picked: &ObjectId,
     ) -> Result<(), SandboxError> {
         let entered = self.occupy_sandbox(key, epoch)?;
-        let (vault, sandbox) = (self.open_vault(key)?, &entered.sandbox);
+        let (vault, sandbox) = (self.vaults().open_vault(key)?, &entered.sandbox);
         let Some((base, captured)) = vault.last_checkpoint()? else {
             return Ok(());
         };
@@ -606,9 +393,9 @@ impl Sandboxes {
         tip: &ObjectId,
     ) -> Result<Sandbox, SandboxError> {
         let missing = || SandboxError::SandboxMissing {
-            path: self.plan_directory(key.plan_id),
+            path: self.home().plan_directory(key.plan_id),
         };
-        let vault = self.open_vault(key)?;
+        let vault = self.vaults().open_vault(key)?;
         let OccupiedSandbox {
             sandbox,
             lock: _lock,
@@ -617,7 +404,7 @@ impl Sandboxes {
             return Ok(sandbox);
         }
         let repository = self.open_repository(key.resource)?;
-        self.pin_base(key, &repository, tip)?;
+        self.vaults().pin_base(key, &repository, tip)?;
         self.capture()
             .complete_step(SandboxStep::BasePinned, repository.path())?;
         // The checkpoint is saved before the files change. If this is repeated after a crash, it
@@ -638,7 +425,8 @@ impl Sandboxes {
                 self.capture()
                     .record_conflicts(key, &sandbox, sides, names, &merged.conflicts)?;
                 let checkpoint = vault.create_checkpoint(key.plan_id, epoch, tip, &merged.tree)?;
-                self.save_checkpoint(key, epoch, &checkpoint, Some(&work))?;
+                self.vaults()
+                    .save_checkpoint(key, epoch, &checkpoint, Some(&work))?;
                 merged.tree
             }
         };
@@ -659,6 +447,7 @@ impl Sandboxes {
         creator_epoch: Epoch,
     ) -> Result<Option<Sandbox>, SandboxError> {
         let directory = self
+            .home()
             .plan_directory(key.plan_id)
             .join(creator_epoch.to_string());
         let name = key.dir_name();
@@ -693,7 +482,7 @@ impl Sandboxes {
         base: &ObjectId,
         mode: SandboxEntryMode,
     ) -> Result<OccupiedSandbox, SandboxError> {
-        let vault = self.vault_for(key);
+        let vault = self.vaults().vault_for(key);
         // Read again under the lock: a newer holder may have entered before it was acquired.
         let mut sandbox = match self.current_sandbox(key)? {
             Some(sandbox) if sandbox.holder_epoch < epoch => sandbox,
@@ -728,7 +517,10 @@ impl Sandboxes {
     ) -> Result<(), SandboxError> {
         let made = self.try_make_sandbox(key, repository, epoch, base, tree);
         made.map_err(|error| {
-            let directory = self.plan_directory(key.plan_id).join(epoch.to_string());
+            let directory = self
+                .home()
+                .plan_directory(key.plan_id)
+                .join(epoch.to_string());
             let error = error.explain_full_disk(&directory);
             if error.is_out_of_space() {
                 // Whoever frees space next must not fill the disk again with half a sandbox.
@@ -746,8 +538,11 @@ impl Sandboxes {
         base: &ObjectId,
         tree: &ObjectId,
     ) -> Result<(), SandboxError> {
-        let directory = self.plan_directory(key.plan_id).join(epoch.to_string());
-        self.make_home_directory(&directory)?;
+        let directory = self
+            .home()
+            .plan_directory(key.plan_id)
+            .join(epoch.to_string());
+        self.home().make_home_directory(&directory)?;
         let name = key.dir_name();
         let mut sandbox = Sandbox {
             path: directory.join(&name),
@@ -764,7 +559,7 @@ impl Sandboxes {
         let _ = std::fs::remove_file(sandbox.set_up_marker_path());
         let _ = std::fs::remove_file(sandbox.ignored_record_path());
         files::make_private_directory(&sandbox.path)?;
-        let vault = self.vault_for(key);
+        let vault = self.vaults().vault_for(key);
         checkout::check_out_tree(&vault, &sandbox, tree)?;
         self.capture().restore_file_modes(key, &sandbox)?;
         if tree != base {
@@ -800,6 +595,7 @@ impl Sandboxes {
         sandbox: &Sandbox,
     ) -> Result<(), SandboxError> {
         let directory = self
+            .home()
             .plan_directory(key.plan_id)
             .join(sandbox.creator_epoch.to_string());
         let state = SandboxManifest {
@@ -811,51 +607,6 @@ impl Sandboxes {
         let text = serde_json::to_vec(&state).expect("BUG: a state always encodes");
         files::write_atomically(&directory.join(format!("{}.json", key.dir_name())), &text)
     }
-
-    /// Creates a ref to the base, so that git does not prune it while the plan exists.
-    fn pin_base(
-        &self,
-        key: &SandboxKey<'_>,
-        repository: &Repository,
-        base: &ObjectId,
-    ) -> Result<(), SandboxError> {
-        let git = repository.git();
-        let vault = self.vault_for(key);
-        let name = refs::base_ref(key.plan_id, &key.dir_name());
-        let (commit, parent) = (format!("{base}^{{commit}}"), format!("{name}^1"));
-        // A commit on top of the base keeps the base as well. The rest of a partly landed plan is
-        // one.
-        let [in_repository, pinned, below] = refs::resolve_names(&git, [&commit, &name, &parent])?;
-        let is_pinned = pinned.as_ref() == Some(base) || below.as_ref() == Some(base);
-        if in_repository.is_some() {
-            if !is_pinned {
-                git.run(&["update-ref", &name, base.as_str()])?;
-            }
-        } else if refs::resolve_name(&vault.git(), &commit)?.is_some() {
-            vault.keep_object("base", base)?;
-        } else {
-            return Err(SandboxError::ObjectMissing {
-                path: repository.path().to_owned(),
-                object: base.to_string(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Pins the base without reading first. Succeeds if nothing is pinned yet and the user's
-    /// repository has the base, which is the usual case for a new plan.
-    fn pin_first_base(
-        &self,
-        key: &SandboxKey<'_>,
-        repository: &Repository,
-        base: &ObjectId,
-    ) -> Result<bool, SandboxError> {
-        let name = refs::base_ref(key.plan_id, &key.dir_name());
-        let (new, absent) = (base.as_str(), base.null_id());
-        let git = repository.git();
-        let output = git.try_run(&["update-ref", &name, new, absent.as_str()])?;
-        Ok(output.exit_code == 0)
-    }
 }
 
 /// Distinguishes an agent's repository from another one at the same path.
@@ -863,77 +614,6 @@ fn repository_inode(sandbox: &Path) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(sandbox.join(".git")).ok()?;
     metadata.is_dir().then(|| metadata.ino())
-}
-
-/// Is this the name of something that Planwright keeps in its home?
-fn is_home_entry(name: &str) -> bool {
-    const HOME_DIRECTORIES: &[&str] = &[
-        "actors",
-        "demo",
-        "directories",
-        "present",
-        "recent",
-        "rescued",
-        "runs",
-        "sandboxes",
-        "vaults",
-    ];
-    const HOME_FILE_PREFIXES: &[&str] = &["config.yaml", "goal-", "host", "planwright.db"];
-    HOME_DIRECTORIES.contains(&name) || HOME_FILE_PREFIXES.iter().any(|file| name.starts_with(file))
-}
-
-/// Restricts a home that an earlier version left open to other users. Skips a directory that
-/// contains other files, belongs to another user, or has the sticky bit like `/tmp`.
-fn restrict_home_to_owner(home: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::symlink_metadata(home)?;
-    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-    let is_open = metadata.mode() & 0o077 != 0;
-    if !metadata.is_dir() || !is_own || !is_open || metadata.mode() & 0o1000 != 0 {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(home)? {
-        if !entry?.file_name().to_str().is_some_and(is_home_entry) {
-            return Ok(());
-        }
-    }
-    files::restrict_to_owner(home)
-}
-
-pub(crate) enum DirectoryOccupant {
-    /// No process, as far as `/proc` shows.
-    Nobody,
-    Process(u32),
-    /// `/proc` cannot be read, so a process may run there.
-    Unknown,
-}
-
-/// Finds a process whose working directory is in this directory.
-pub(crate) fn find_occupant(directory: &Path) -> DirectoryOccupant {
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return DirectoryOccupant::Unknown;
-    };
-    let Ok(directory) = directory.canonicalize() else {
-        return DirectoryOccupant::Unknown;
-    };
-    let mut seen_any = false;
-    for process in processes.flatten() {
-        let name = process.file_name();
-        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        if let Ok(working_dir) = std::fs::read_link(process.path().join("cwd")) {
-            seen_any = true;
-            if working_dir.starts_with(&directory) {
-                return DirectoryOccupant::Process(number);
-            }
-        }
-    }
-    if seen_any {
-        DirectoryOccupant::Nobody
-    } else {
-        DirectoryOccupant::Unknown
-    }
 }
 
 /// Locks a sandbox exclusively, if no process uses it. Waits a short time for programs that are

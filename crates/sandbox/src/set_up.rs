@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::compare::ScratchDir;
-use crate::sandboxes::{LocalResource, Sandbox, SandboxKey, Sandboxes};
+use crate::local_resource::{LocalResource, SandboxKey};
+use crate::sandboxes::{Sandbox, Sandboxes};
 use crate::supervise::{
     Confinement, IsolationLevel, ProcessSpec, ProgramExit, ReachablePaths, RunEnding, SupervisedRun,
 };

@@ -6,7 +6,8 @@ use plan::Digest;
 
 use crate::capture::{explain_refused_name, name_irregular_file};
 use crate::error::FileErrorContext;
-use crate::sandboxes::{SandboxKey, Sandboxes};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::Sandboxes;
 use crate::vault;
 use crate::{ObjectId, Repository, SandboxError};
 
@@ -20,7 +21,7 @@ pub(crate) fn open_directory_repository(
     std::fs::read_dir(directory).while_being("read", directory)?;
     let name = Digest::hash_bytes(directory.as_os_str().as_bytes()).to_string();
     let git_dir = sandboxes.home().join("directories").join(&name[..16]);
-    sandboxes.make_home_directory(&git_dir)?;
+    sandboxes.home().make_home_directory(&git_dir)?;
     vault::create_bare_repository(&git_dir, "sha1")?;
     Ok(Repository::for_directory(
         sandboxes.git_env(),
@@ -59,7 +60,7 @@ impl Sandboxes {
         let Some(checkout) = repository.own_checkout() else {
             return Ok(tip.clone());
         };
-        let vault = self.create_vault(key, &repository)?;
+        let vault = self.vaults().create_vault(key, &repository)?;
         let index = vault.path().join("index.with-changes");
         repository.copy_whole_index(&checkout, &index)?;
         let git = repository

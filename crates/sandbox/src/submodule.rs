@@ -13,7 +13,8 @@ use crate::error::FileErrorContext;
 use crate::files::{self, PathHandle};
 use crate::git::{self, GitCommand};
 use crate::ignored::files_below;
-use crate::sandboxes::{Sandbox, SandboxKey};
+use crate::local_resource::SandboxKey;
+use crate::sandboxes::Sandbox;
 use crate::vault::{self, Vault};
 use crate::{ChangeCapture, ObjectId, SandboxError, open_for_person};
 
@@ -37,7 +38,7 @@ impl ChangeCapture<'_> {
             return Ok(found);
         }
         let scan = SubmoduleScan {
-            vault: &self.sandboxes.vault_for(key),
+            vault: &self.sandboxes.vaults().vault_for(key),
             root: &sandbox.path,
         };
         let submodules = list_submodules(&self.git_in_sandbox(key, sandbox))?;

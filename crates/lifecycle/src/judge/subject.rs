@@ -183,6 +183,7 @@ impl GateEvaluation<'_> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         let changed = self.visit_changed_resources(|sandbox_key, from, to| {
             let seen = sandboxes
+                .diffs()
                 .diff_trees(sandbox_key, from, to)?
                 .list_path_stats()?;
             let changes = seen.into_iter().map(|one| PathChange {

@@ -174,7 +174,12 @@ impl PlanSandboxes<'_> {
         if start == sandbox::SandboxEntryMode::Continue {
             // An undo or remainder plan starts with a result, which its sandbox must contain.
             if let Some(tree) = result_tree(plan, &sandbox_key.resource.name) {
-                sandboxes.seed_checkpoint(sandbox_key, epoch, &base, &parse_object_id(tree)?)?;
+                sandboxes.vaults().seed_checkpoint(
+                    sandbox_key,
+                    epoch,
+                    &base,
+                    &parse_object_id(tree)?,
+                )?;
             }
         }
         let OccupiedSandbox { mut sandbox, lock } =

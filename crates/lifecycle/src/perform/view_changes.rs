@@ -24,7 +24,7 @@ impl PlanSandboxes<'_> {
     ) -> Result<Vec<ResourceChanges>, LifecycleError> {
         let sandboxes = &self.lifecycle.local_host()?.sandboxes;
         self.view_each_resource(plan_id, |_, sandbox_key| {
-            Ok(sandboxes.diff_sandbox(sandbox_key)?)
+            Ok(sandboxes.diffs().diff_sandbox(sandbox_key)?)
         })
     }
 
@@ -35,16 +35,22 @@ impl PlanSandboxes<'_> {
             let name = &sandbox_key.resource.name;
             if let Some(step) = plan.landed().iter().find(|step| step.resource == *name) {
                 return Ok(Some(
-                    sandboxes.diff_landed_commit(sandbox_key, &parse_object_id(&step.new)?)?,
+                    sandboxes
+                        .diffs()
+                        .diff_landed_commit(sandbox_key, &parse_object_id(&step.new)?)?,
                 ));
             }
             let mut trees = plan.result().into_iter().flat_map(|result| &result.trees);
             match trees.find(|tree| tree.resource == *name) {
                 Some(tree) if !is_executing_again(plan) => {
                     let (base, tree) = (parse_object_id(&tree.base)?, parse_object_id(&tree.tree)?);
-                    Ok(Some(sandboxes.diff_trees(sandbox_key, &base, &tree)?))
+                    Ok(Some(sandboxes.diffs().diff_trees(
+                        sandbox_key,
+                        &base,
+                        &tree,
+                    )?))
                 }
-                Some(_) | None => Ok(sandboxes.diff_sandbox(sandbox_key)?),
+                Some(_) | None => Ok(sandboxes.diffs().diff_sandbox(sandbox_key)?),
             }
         })
     }
@@ -71,7 +77,11 @@ impl PlanSandboxes<'_> {
                 None => new.base,
             };
             let (old, new) = (parse_object_id(&old)?, parse_object_id(&new.tree)?);
-            Ok(Some(sandboxes.diff_trees(sandbox_key, &old, &new)?))
+            Ok(Some(sandboxes.diffs().diff_trees(
+                sandbox_key,
+                &old,
+                &new,
+            )?))
         })
     }
 

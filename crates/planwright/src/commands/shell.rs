@@ -65,7 +65,7 @@ pub fn run(args: &ShellArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         return Err(in_use_error(&handle));
     }
     let before = read_sandbox_trees(app, plan_id)?;
-    open_shell(app, entered)?;
+    open_shell(entered)?;
     if read_sandbox_trees(app, plan_id)? == before {
         let text = "No changes; nothing was submitted.\n";
         return Ok(CommandAnswer::new(
@@ -126,19 +126,17 @@ pub fn work_by_hand(
         claim.release()?;
         return Err(in_use_error(&lifecycle.short_handle(plan_id)?));
     };
-    claim.hold_while(DEFAULT_LEASE, || open_shell(app, &entered))?;
+    claim.hold_while(DEFAULT_LEASE, || open_shell(&entered))?;
     submit_work(app, &claim, allow_markers)
 }
 
 /// Runs the person's shell in an opened sandbox, after the warnings about it.
-fn open_shell(app: &App, entered: &OpenSandbox) -> Result<(), CommandError> {
+fn open_shell(entered: &OpenSandbox) -> Result<(), CommandError> {
     for remark in path::sandbox_warnings(entered, &entered.sandbox.resource) {
         anstream::eprintln!("{}", ui::escape_controls(&remark.text));
     }
-    let sandboxes = &app.lifecycle()?.local_host()?.sandboxes;
     let variables = settings::shell_git_variables();
-    sandboxes
-        .run_shell(&entered.sandbox.path, &settings::user_shell(), &variables)
+    sandbox::run_shell(&entered.sandbox.path, &settings::user_shell(), &variables)
         .map_err(|error| lifecycle::LifecycleError::Sandbox(error).into())
 }
 

@@ -34,7 +34,7 @@ impl Landings<'_> {
         result: &SandboxResult,
         chosen: &BTreeSet<HunkId>,
     ) -> Result<PickedResult, SandboxError> {
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let git = vault.git();
         let repository = key.resource.location.path();
         check_objects_present(&git, repository, &vault, &result.base, &result.tree)?;
@@ -87,7 +87,7 @@ impl Landings<'_> {
         key: &SandboxKey<'_>,
         result: &SandboxResult,
     ) -> Result<Vec<FileChange>, SandboxError> {
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let git = vault.git();
         let repository = key.resource.location.path();
         check_objects_present(&git, repository, &vault, &result.base, &result.tree)?;
@@ -107,7 +107,7 @@ impl Landings<'_> {
         paths: &[String],
     ) -> Result<BTreeSet<HunkId>, SandboxError> {
         let changes = self.list_result_changes(key, result)?;
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let matching = crate::land::match_result_paths(&vault, result, paths)?;
         Ok(changes
             .iter()

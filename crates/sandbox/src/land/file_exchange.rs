@@ -8,8 +8,9 @@ use plan::changeset::TreePath;
 use crate::SandboxError;
 use crate::error::FileErrorContext;
 use crate::files::{self, FileStamp, PathHandle};
+use crate::local_resource::SandboxKey;
 use crate::repository::UserCheckout;
-use crate::sandboxes::{SandboxKey, Sandboxes};
+use crate::sandboxes::Sandboxes;
 use crate::step_faults::SandboxStep;
 
 use super::journal::{self, FileExchange, LandingJournal};
@@ -87,7 +88,7 @@ pub(super) fn rescue_late_saves(
             continue;
         }
         let rescue = late_saves_dir(sandboxes, key);
-        sandboxes.make_home_directory(&rescue)?;
+        sandboxes.home().make_home_directory(&rescue)?;
         let name = step.path.to_string().replace('/', "+");
         let copy = rescue.join(format!("{number}-{name}"));
         std::fs::copy(&displaced, &copy).while_being("copied", &displaced)?;

@@ -12,8 +12,8 @@ use crate::compare::{GITLINK_MODE, PathDifference, TreeEntry};
 use crate::error::FileErrorContext;
 use crate::file_modes::FileModes;
 use crate::files::{self, FileStamp};
+use crate::local_resource::SandboxKey;
 use crate::repository::UserCheckout;
-use crate::sandboxes::SandboxKey;
 use crate::{ObjectId, SandboxError, git, refs};
 
 use super::{CheckoutLanding, LandingProposal, index};

@@ -29,9 +29,10 @@ use crate::error::FileErrorContext;
 use crate::file_modes::FileModes;
 use crate::git::run_both;
 use crate::inspect::check_objects_present;
+use crate::local_resource::{ResourceLocation, SandboxKey};
 use crate::refs::{self, EpochFence};
 use crate::repository::{self, Repository, UserCheckout};
-use crate::sandboxes::{ResourceLocation, SandboxKey, Sandboxes};
+use crate::sandboxes::Sandboxes;
 use crate::step_faults::SandboxStep;
 use crate::vault::{self, Vault};
 use crate::{LandingObstacle, LocationProblem, ObjectId, SandboxError, files};
@@ -147,7 +148,7 @@ impl Landings<'_> {
         message: &LandingMessage,
     ) -> Result<ProposalOutcome, SandboxError> {
         let repository = self.sandboxes.open_repository(key.resource)?;
-        let vault = self.sandboxes.create_vault(key, &repository)?;
+        let vault = self.sandboxes.vaults().create_vault(key, &repository)?;
         let (base, tree) = (&result.base, &result.tree);
         check_objects_present(&vault.git(), repository.path(), &vault, base, tree)?;
         self.sandboxes
@@ -228,7 +229,7 @@ impl Landings<'_> {
         base: &ObjectId,
         paths: Vec<TreePath>,
     ) -> Result<ProposalOutcome, SandboxError> {
-        let vault = self.sandboxes.vault_for(key);
+        let vault = self.sandboxes.vaults().vault_for(key);
         let tip = match &key.resource.location {
             ResourceLocation::Dir { .. } => None,
             ResourceLocation::Git { .. }
@@ -294,7 +295,7 @@ impl Landings<'_> {
         let Some(checkout) = find_checkout_for(repository, &checkouts, key, &target.target) else {
             return Ok(None);
         };
-        let git = self.sandboxes.vault_for(key).git();
+        let git = self.sandboxes.vaults().vault_for(key).git();
         let touched = compare::list_differences(&git, target.tip_tree.as_str(), tree.as_str())?;
         let edits = self.find_conflicting_edits(
             key,
@@ -313,7 +314,9 @@ impl Landings<'_> {
         key: &SandboxKey<'_>,
         result: &SandboxResult,
     ) -> Result<(), SandboxError> {
-        self.sandboxes.diff_trees(key, &result.base, &result.tree)?;
+        self.sandboxes
+            .diffs()
+            .diff_trees(key, &result.base, &result.tree)?;
         self.sandboxes
             .capture()
             .check_conflicts_resolved(key, &result.tree)

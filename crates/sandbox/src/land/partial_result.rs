@@ -12,7 +12,7 @@ use plan::changeset::TreePath;
 
 use crate::compare::{self, PathDifference};
 use crate::inspect::check_objects_present;
-use crate::sandboxes::SandboxKey;
+use crate::local_resource::SandboxKey;
 use crate::step_faults::SandboxStep;
 use crate::vault::Vault;
 use crate::{Landings, ObjectId, SandboxError, refs};
@@ -28,7 +28,7 @@ impl Landings<'_> {
         result: &SandboxResult,
         paths: &[String],
     ) -> Result<SandboxResult, SandboxError> {
-        let vault = self.sandboxes.open_vault(key)?;
+        let vault = self.sandboxes.vaults().open_vault(key)?;
         let repository = key.resource.location.path();
         let (base, tree) = (&result.base, &result.tree);
         check_objects_present(&vault.git(), repository, &vault, base, tree)?;
@@ -66,7 +66,7 @@ impl Landings<'_> {
         landed: &ObjectId,
     ) -> Result<Option<SandboxResult>, SandboxError> {
         let repository = self.sandboxes.open_repository(key.resource)?;
-        let vault = self.sandboxes.create_vault(key, &repository)?;
+        let vault = self.sandboxes.vaults().create_vault(key, &repository)?;
         let common = match picked {
             Some(picked) => vault.create_commit(picked, Some(&whole.base), "Picked part")?,
             None => whole.base.clone(),

@@ -1,8 +1,8 @@
 //! Resolves the target of a landing: the ref that moves, and the commit the result is merged with.
 
 use crate::git;
+use crate::local_resource::{ResourceLocation, SandboxKey};
 use crate::repository::{self, Repository};
-use crate::sandboxes::{ResourceLocation, SandboxKey};
 use crate::{Landings, ObjectId, SandboxError, refs};
 
 use super::{LandingMethod, has_object};
@@ -37,7 +37,7 @@ impl Landings<'_> {
                 return Ok(ProposalTarget {
                     target: refs::landed_ref(key.plan_id, &key.dir_name()),
                     old: tip.null_id(),
-                    tip_tree: self.sandboxes.vault_for(key).read_tree_of(&tip)?,
+                    tip_tree: self.sandboxes.vaults().vault_for(key).read_tree_of(&tip)?,
                     is_user_commit: has_object(repository, &tip)?,
                     tip,
                 });

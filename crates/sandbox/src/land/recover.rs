@@ -2,8 +2,8 @@
 
 use plan::changeset::TreePath;
 
+use crate::local_resource::{ResourceLocation, SandboxKey};
 use crate::repository::{Repository, UserCheckout};
-use crate::sandboxes::{ResourceLocation, SandboxKey};
 use crate::step_faults::SandboxStep;
 use crate::{Landings, SandboxError, files, git};
 

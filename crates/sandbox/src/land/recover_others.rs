@@ -4,9 +4,9 @@
 use plan::PlanId;
 
 use crate::error::FileErrorContext;
+use crate::local_resource::{LocalResource, ResourceLocation, SandboxKey};
 use crate::refs::EpochFence;
 use crate::repository::{Repository, UserCheckout};
-use crate::sandboxes::{LocalResource, ResourceLocation, SandboxKey};
 use crate::{Landings, SandboxError, files};
 
 use super::index::{self, IndexLock};

@@ -7,8 +7,8 @@ use plan::changeset::TreePath;
 
 use crate::compare::{self, PathDifference};
 use crate::git::GitCommand;
+use crate::local_resource::{ResourceLocation, SandboxKey};
 use crate::repository::{Repository, UserCheckout};
-use crate::sandboxes::{ResourceLocation, SandboxKey};
 use crate::{Landings, LocationProblem, ObjectId, SandboxError, files, refs, snapshot};
 
 /// Does a landing on this ref change the working tree alone?
@@ -70,7 +70,7 @@ impl Landings<'_> {
         let now = self.snapshot_working_tree(key, repository)?;
         let git = match key.resource.location {
             ResourceLocation::Dir { .. } => repository.git(),
-            ResourceLocation::Git { .. } => self.sandboxes.vault_for(key).git(),
+            ResourceLocation::Git { .. } => self.sandboxes.vaults().vault_for(key).git(),
         };
         let differences = compare::list_differences(&git, head.as_str(), now.as_str())?;
         let changed: BTreeSet<&TreePath> = differences.iter().map(|one| &one.path).collect();

@@ -165,7 +165,9 @@ fn pick_first_change(fixture: &SandboxFixture, sandboxes: &Sandboxes) -> PickedR
         base: fixture.tip(),
         tree: read_checkpoint_tree(fixture),
     };
-    let diff = sandboxes.diff_trees(&key, &result.base, &result.tree);
+    let diff = sandboxes
+        .diffs()
+        .diff_trees(&key, &result.base, &result.tree);
     let changes = diff.unwrap().list_file_changes("shop/code", &[]).unwrap();
     let first = BTreeSet::from([changes[0].hunks[0].id]);
     sandboxes

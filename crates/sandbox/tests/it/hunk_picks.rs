@@ -355,6 +355,7 @@ impl PickFixture {
         let key = self.fixture.sandbox_key(test_plan_id(1));
         let sandboxes = &self.fixture.sandboxes;
         sandboxes
+            .diffs()
             .diff_trees(&key, &result.base, &result.tree)
             .unwrap()
     }

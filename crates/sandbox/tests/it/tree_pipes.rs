@@ -75,7 +75,7 @@ fn sandbox_with_a_pipe_can_be_shown_and_entered_again() {
         make_pipe_in_sandbox(&sandbox, name);
         let sandboxes = open_with_short_timeout(&fixture);
         let key = fixture.sandbox_key(test_plan_id(1));
-        let diff = sandboxes.diff_sandbox(&key).unwrap().unwrap();
+        let diff = sandboxes.diffs().diff_sandbox(&key).unwrap().unwrap();
         let changed = diff.list_changed_paths(&[]).unwrap();
         assert!(
             changed.iter().any(|one| one.as_bytes() == b"src/n.txt"),

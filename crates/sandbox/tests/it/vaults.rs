@@ -34,10 +34,16 @@ fn result_can_be_shown_and_landed_after_its_repository_moved() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let diff = fixture
         .sandboxes
+        .diffs()
         .diff_trees(&key, &result.base, &result.tree)
         .unwrap();
     assert_eq!(diff.list_changed_paths(&[]).unwrap().len(), 3);
-    let inside = fixture.sandboxes.diff_sandbox(&key).unwrap().unwrap();
+    let inside = fixture
+        .sandboxes
+        .diffs()
+        .diff_sandbox(&key)
+        .unwrap()
+        .unwrap();
     assert_eq!(inside.new_tree(), result.tree.to_string());
     assert_eq!(fixture.capture_result(test_plan_id(1), 1), result);
     let ProposalOutcome::Ready(proposal) =
@@ -60,6 +66,7 @@ fn missing_result_objects_are_reported() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let compared = fixture
         .sandboxes
+        .diffs()
         .diff_trees(&key, &missing.base, &missing.tree);
     assert!(matches!(
         compared.err(),
@@ -139,6 +146,7 @@ fn result_lands_in_a_directory_that_moved() {
     let key = fixture.sandbox_key(test_plan_id(1));
     let diff = fixture
         .sandboxes
+        .diffs()
         .diff_trees(&key, &result.base, &result.tree);
     assert_eq!(diff.unwrap().list_changed_paths(&[]).unwrap().len(), 1);
     let ProposalOutcome::Ready(proposal) =

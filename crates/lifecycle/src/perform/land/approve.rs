@@ -212,6 +212,7 @@ impl Landing<'_> {
                 let resource = &location;
                 !local_host
                     .sandboxes
+                    .vaults()
                     .has_checkpoint(&SandboxKey { plan_id, resource })
             })
         })

@@ -82,8 +82,9 @@ impl Landing<'_> {
                 plan_id,
                 resource: &location,
             };
-            let (tree, changes) =
-                sandboxes.read_state_before_landing(&sandbox_key, &parse_object_id(&step.new)?)?;
+            let (tree, changes) = sandboxes
+                .diffs()
+                .read_state_before_landing(&sandbox_key, &parse_object_id(&step.new)?)?;
             let resource = origin
                 .resources()
                 .iter()

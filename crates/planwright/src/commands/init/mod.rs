@@ -187,10 +187,8 @@ fn try_tests(
     if !is_wanted {
         return Ok(None);
     }
-    let sandboxes = &app.lifecycle()?.local_host()?.sandboxes;
-    let exit_code = sandboxes
-        .run_in_directory(root, &command)
-        .map_err(lifecycle::LifecycleError::Sandbox)?;
+    let exit_code =
+        sandbox::run_in_directory(root, &command).map_err(lifecycle::LifecycleError::Sandbox)?;
     if exit_code != Some(0) {
         detected.test = None;
     }

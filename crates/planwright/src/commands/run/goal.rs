@@ -68,10 +68,7 @@ fn read_from_editor(app: &App) -> Result<String, CommandError> {
     };
     home::make_private_directory(directory).map_err(failed)?;
     home::write_private_file(&file, EDITOR_TEMPLATE).map_err(failed)?;
-    let sandboxes = &app.lifecycle()?.local_host()?.sandboxes;
-    let edited = sandboxes
-        .run_editor(&file, &editor)
-        .map_err(lifecycle::LifecycleError::Sandbox);
+    let edited = sandbox::run_editor(&file, &editor).map_err(lifecycle::LifecycleError::Sandbox);
     let text = std::fs::read_to_string(&file).map_err(failed);
     let _ = std::fs::remove_file(&file);
     edited?;
