@@ -161,7 +161,7 @@ const NORMALIZED: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{7}\.\.[0-9a-f]{7}\b", "0123456..789abcd"),
     // A busy machine takes longer.
     (r"(?m)^(✓ done .*?|  run .*?) · \d+ s\b", "$1"),
-    (r"(?m)^  time         \d+ s\n", ""),
+    (r"(?m)^  time +\S+\n", ""),
     (
         r"(not |partly )?confined( \(Landlock[^)]*\)|: this system has no Landlock)",
         "confined",
