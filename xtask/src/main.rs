@@ -13,11 +13,11 @@
 mod agents;
 mod axe;
 mod bench;
-mod browser;
 mod cargo;
 mod child;
 mod ci;
 mod coverage;
+mod debian_packages;
 mod dist;
 mod editors;
 mod man;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::axe::find_or_install_axe;
-use crate::browser::find_or_install_browser;
+use crate::debian_packages::find_or_install_tools;
 use crate::postgres::{Durability, GuardedServer, ServerPrograms};
 use crate::signals::StopSignals;
 use crate::step::{CargoStep, StepReport};
@@ -103,7 +103,7 @@ fn run_all(
     arguments: &TestArgs,
     report: &mut StepReport<'_>,
 ) -> anyhow::Result<()> {
-    find_or_install_browser(report.signals())?;
+    find_or_install_tools(report.signals())?;
     find_or_install_axe(report.signals())?;
     let server = GuardedServer::start(programs, Durability::Throwaway)?;
     let environment = server.environment();

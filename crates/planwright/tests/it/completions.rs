@@ -117,53 +117,105 @@ fn completing_creates_nothing_and_reports_no_errors() {
     assert_eq!(entries.count(), 0, "nothing was written");
 }
 
-/// The script of each shell, run by that shell: what it would offer for `planwright status`.
-#[test]
-fn real_shells_offer_the_same() {
-    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
-    let (plan, _) = env.start_plan(6);
-    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_planwright"));
-    let directory = binary.parent().unwrap().display();
-    let path = format!("{directory}:{}", "/usr/local/bin:/usr/bin:/bin");
-    // Each defines what an interactive shell would have, and prints what is offered.
-    let bash = "source <(planwright completions bash)
-        COMP_WORDS=(planwright status ''); COMP_CWORD=2; COMP_TYPE=9
-        _clap_complete_planwright planwright '' status
-        printf '%s\\n' \"${COMPREPLY[@]}\"";
-    let zsh = "compdef() { :; }
-        _describe() { print -l -- ${(P)@[-1]}; }
-        source <(planwright completions zsh)
-        words=(planwright status ''); CURRENT=3
-        _clap_dynamic_completer_planwright";
-    let fish = "planwright completions fish | source
-        complete -C 'planwright status '";
-    for (shell, arguments, script) in [
-        ("bash", &["--norc", "--noprofile", "-c"][..], bash),
-        ("zsh", &["-f", "-c"], zsh),
-        ("fish", &["--no-config", "-c"], fish),
-    ] {
-        let Some(program) = find_shell(shell) else {
-            // Not installed here: at least the script is one that this shell gets.
-            let script = env.run_as_person(&["completions", shell]).stdout;
-            assert!(script.contains("PLANWRIGHT_COMPLETE="), "{script}");
-            continue;
-        };
-        let path = format!("PATH={path}");
+/// A shell with its options, and a script that prints what it offers for a command line. In the script, `{line}`
+/// are the words before the one to complete, `{previous}` is the last of them, and `{count}` is their number.
+struct CompletionShell {
+    program: &'static str,
+    options: &'static [&'static str],
+    /// Defines what an interactive shell would have, and prints what is offered.
+    script: &'static str,
+}
+
+const SHELLS: [CompletionShell; 3] = [
+    CompletionShell {
+        program: "bash",
+        options: &["--norc", "--noprofile", "-c"],
+        script: "source <(planwright completions bash)
+            COMP_WORDS=({line} ''); COMP_CWORD={count}; COMP_TYPE=9
+            _clap_complete_planwright planwright '' {previous}
+            printf '%s\\n' \"${COMPREPLY[@]}\"",
+    },
+    CompletionShell {
+        program: "zsh",
+        options: &["-f", "-c"],
+        script: "compdef() { :; }
+            _describe() { print -l -- ${(P)@[-1]}; }
+            source <(planwright completions zsh)
+            words=({line} ''); CURRENT=$(({count} + 1))
+            _clap_dynamic_completer_planwright",
+    },
+    CompletionShell {
+        program: "fish",
+        options: &["--no-config", "-c"],
+        script: "planwright completions fish | source
+            complete -C '{line} '",
+    },
+];
+
+impl CompletionShell {
+    /// The values that the shell offers after these words.
+    fn offer_values(&self, env: &ScriptedAgentEnv, words: &str) -> Vec<String> {
+        let binary = std::path::Path::new(env!("CARGO_BIN_EXE_planwright"));
+        let directory = binary.parent().unwrap().display();
+        let path = format!("PATH={directory}:/usr/local/bin:/usr/bin:/bin");
+        let line: Vec<&str> = words.split(' ').collect();
+        let script = self
+            .script
+            .replace("{line}", words)
+            .replace("{previous}", line.last().unwrap())
+            .replace("{count}", &line.len().to_string());
+        let program = find_shell(self.program);
         let launcher = ["/usr/bin/env", &path, &program];
-        let words = [&launcher[..], arguments, &[script]].concat();
+        let command = [&launcher[..], self.options, &[&script]].concat();
         let run = env.repo.program.run(Vec::<String>::new());
         let said = run
-            .with_launcher(&words)
+            .with_launcher(&command)
             .with_directory(env.repo.shop_path())
             .finish();
-        assert_eq!(said.exit_code(), Some(0), "{shell}: {said:?}");
-        let offers = |line: &str| line.starts_with(&handle_of(&plan));
-        assert!(said.stdout.lines().any(offers), "{shell}: {said:?}");
+        assert_eq!(said.exit_code(), Some(0), "{}: {said:?}", self.program);
+        // Zsh writes `value:description`, fish a tab between them.
+        let lines = said.stdout.lines();
+        lines
+            .map(|line| line.split(['\t', ':']).next().unwrap_or_default())
+            .map(|value| value.trim().to_owned())
+            .collect()
     }
 }
 
-fn find_shell(name: &str) -> Option<String> {
+/// Every kind of value, asked in every shell.
+#[test]
+fn real_shells_offer_the_values_of_every_kind() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    env.repo
+        .run_ok(&["rule", "add", "small", "--expr", "totals.lines <= 400"]);
+    let handle = handle_of(&plan);
+    for shell in &SHELLS {
+        for (words, expected) in [
+            ("planwright status", &*handle),
+            ("planwright run --agent", "scribe"),
+            ("planwright run --action", "tidy"),
+            ("planwright use", "tidy"),
+            ("planwright project show", "shop"),
+            ("planwright waive @", "small"),
+            ("planwright config set", "limits.cost"),
+            ("planwright profile show", "review"),
+            ("planwright wait --until", "needs-me"),
+            ("planwright help", "exit-codes"),
+        ] {
+            let offered = shell.offer_values(&env, words);
+            let is_offered = offered.iter().any(|value| value == expected);
+            assert!(is_offered, "{} after `{words}`: {offered:?}", shell.program);
+        }
+    }
+}
+
+fn find_shell(name: &str) -> String {
     let directories = ["/usr/local/bin", "/usr/bin", "/bin"];
     let mut paths = directories.iter().map(|one| format!("{one}/{name}"));
-    paths.find(|path| std::path::Path::new(path).exists())
+    paths
+        .find(|path| std::path::Path::new(path).exists())
+        .unwrap_or_else(|| {
+            panic!("{name} is not installed; `cargo xtask test` installs what the tests need")
+        })
 }
