@@ -614,7 +614,8 @@ static PRESET_SPECS: &[PresetSpec] = &[
         mcp: None,
     },
     // Without a person, it leaves plan mode by itself and does the work. So it has no separate
-    // command for strategize.
+    // command for strategize. It takes servers of the Model Context Protocol only from files that
+    // outlive a run, or in directories of root.
     PresetSpec {
         name: "gemini",
         description: "Gemini CLI, by Google",
@@ -660,7 +661,7 @@ static PRESET_SPECS: &[PresetSpec] = &[
         set_env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
         writable: &["~/.gemini/"],
         readable: &[],
-        mcp: Some(McpConfigFormat::Gemini),
+        mcp: None,
     },
     PresetSpec {
         name: "goose",

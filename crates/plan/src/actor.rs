@@ -199,8 +199,6 @@ pub enum McpConfigFormat {
     Claude,
     /// Arguments `-c` of Codex.
     Codex,
-    /// A file of default settings of Gemini CLI.
-    Gemini,
 }
 
 impl ActorOutputFormat {

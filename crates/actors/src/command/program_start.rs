@@ -46,7 +46,7 @@ impl PreparedProgram {
         let mcp = match run_tools.zip(command_line.mcp) {
             Some((tools, format)) => tools
                 .mcp_server()
-                .for_program(format, (&workplace.run_dir, host_env))
+                .for_program(format, &workplace.run_dir)
                 .map_err(|error| run_dir_failure(workplace, &error))?,
             None => McpArguments::default(),
         };
@@ -64,8 +64,7 @@ impl PreparedProgram {
         let confinement =
             reachable_paths::build_confinement(command_line, host_env, &program, run_inputs);
         words[0] = program.into_os_string();
-        let mut environment = RunEnvironment::build(command_line, host_env, assignment, &run_dir);
-        environment.variables.extend(mcp.variables);
+        let environment = RunEnvironment::build(command_line, host_env, assignment, &run_dir);
         let process_spec = ProcessSpec {
             command: words,
             directory: directory.to_owned(),

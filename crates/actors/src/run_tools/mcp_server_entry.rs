@@ -1,20 +1,15 @@
 //! How agents are told to start the relay as a server of the Model Context Protocol.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plan::actor::McpConfigFormat;
 use serde_json::{Value, json};
 
-use crate::HostEnv;
 use crate::command::run_dir::create_private_file;
 
 /// Not `planwright`, which is how people name the server that lets agents start plans.
 const SERVER_NAME: &str = "planwright-run";
-
-/// Where Gemini CLI looks for settings that those of the user override, and the file it reads without the variable.
-const GEMINI_DEFAULTS_VARIABLE: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
-const GEMINI_DEFAULTS_FILE: &str = "/etc/gemini-cli/system-defaults.json";
 
 /// The server that an agent is given for its run.
 pub(crate) struct McpServerEntry<'a> {
@@ -27,9 +22,8 @@ pub(crate) struct McpServerEntry<'a> {
 pub(crate) struct McpArguments {
     /// Follow the other arguments.
     pub(crate) words: Vec<OsString>,
-    pub(crate) variables: Vec<(OsString, OsString)>,
     /// Files to read.
-    pub(crate) files: Vec<std::path::PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl McpServerEntry<'_> {
@@ -43,14 +37,16 @@ impl McpServerEntry<'_> {
     pub(crate) fn for_program(
         &self,
         format: McpConfigFormat,
-        (run_dir, host_env): (&Path, &HostEnv),
+        run_dir: &Path,
     ) -> std::io::Result<McpArguments> {
         let (program, arguments) = self.split();
         let mut given = McpArguments::default();
         match format {
             McpConfigFormat::Claude => {
                 let server = json!({"type": "stdio", "command": program, "args": arguments});
-                let file = write_settings(run_dir, &server)?;
+                let settings = json!({"mcpServers": {SERVER_NAME: server}});
+                let file = run_dir.join("mcp.json");
+                serde_json::to_writer(create_private_file(&file)?, &settings)?;
                 given.words = vec!["--mcp-config".into(), file.clone().into()];
                 given.files = vec![file];
             }
@@ -67,19 +63,6 @@ impl McpServerEntry<'_> {
                     setting("args", arguments),
                 ];
             }
-            McpConfigFormat::Gemini => {
-                // The defaults of an administrator would be lost.
-                let has_defaults = host_env.variable(GEMINI_DEFAULTS_VARIABLE).is_some()
-                    || Path::new(GEMINI_DEFAULTS_FILE).exists();
-                if !has_defaults {
-                    // Its tools must not ask before each call: nobody could answer.
-                    let server = json!({"command": program, "args": arguments, "trust": true});
-                    let file = write_settings(run_dir, &server)?;
-                    let variable = GEMINI_DEFAULTS_VARIABLE.into();
-                    given.variables = vec![(variable, file.clone().into())];
-                    given.files = vec![file];
-                }
-            }
         }
         Ok(given)
     }
@@ -90,11 +73,4 @@ impl McpServerEntry<'_> {
             [] => ("", &[]),
         }
     }
-}
-
-fn write_settings(run_dir: &Path, server: &Value) -> std::io::Result<std::path::PathBuf> {
-    let file = run_dir.join("mcp.json");
-    let settings = json!({"mcpServers": {SERVER_NAME: server}});
-    serde_json::to_writer(create_private_file(&file)?, &settings)?;
-    Ok(file)
 }

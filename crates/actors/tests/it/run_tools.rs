@@ -276,9 +276,7 @@ fn given_by(mcp: McpConfigFormat, guards: ToolGuards) -> String {
     test_env.install_program(
         "agent",
         r#"echo "$*" > given
-for file in "$2" "$GEMINI_CLI_SYSTEM_DEFAULTS_PATH"; do
-  if [ -f "$file" ]; then cat "$file" >> given; fi
-done
+if [ -f "$2" ]; then cat "$2" >> given; fi
 echo '{"type":"result","result":"Done."}'"#,
     );
     let definition = agent_definition(|line| {
@@ -300,9 +298,6 @@ fn programs_are_told_about_the_server_in_their_own_way() {
     let codex = r#"-c mcp_servers.planwright-run.command="/bin/true" -c mcp_servers.planwright-run.args=["relay-tools","RUN/tools.json"]
 "#;
     assert_eq!(given(McpConfigFormat::Codex), codex);
-    let gemini = r#"
-{"mcpServers":{"planwright-run":{"args":["relay-tools","RUN/tools.json"],"command":"/bin/true","trust":true}}}"#;
-    assert_eq!(given(McpConfigFormat::Gemini), gemini);
 }
 
 /// A call of these tools would be a breach of its guards.

@@ -260,7 +260,6 @@ fn read_mcp_format(node: &YamlNode) -> Result<McpConfigFormat, YamlFlaw> {
     let words = [
         ("claude", McpConfigFormat::Claude),
         ("codex", McpConfigFormat::Codex),
-        ("gemini", McpConfigFormat::Gemini),
     ];
     read_one_of(node, words)
 }

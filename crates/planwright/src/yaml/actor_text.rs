@@ -66,7 +66,6 @@ fn write_command(text: &mut String, line: &CommandLine) {
     match line.mcp {
         Some(McpConfigFormat::Claude) => write_entry(text, "mcp", "claude"),
         Some(McpConfigFormat::Codex) => write_entry(text, "mcp", "codex"),
-        Some(McpConfigFormat::Gemini) => write_entry(text, "mcp", "gemini"),
         None => {}
     }
     if !line.guards.is_empty() {

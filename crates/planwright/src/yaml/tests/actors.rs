@@ -321,7 +321,6 @@ writable:
   - ~/.gemini/
 set_env:
   GEMINI_CLI_TRUST_WORKSPACE: \"true\"
-mcp: gemini
 "
     );
 }
