@@ -107,6 +107,21 @@ impl ScriptedAgent {
                 let socket = self.connection_file.with_file_name("tools.sock");
                 std::mem::forget(UnixStream::connect(socket).unwrap());
             }
+            // Removes a directory and puts a link in its place.
+            "swap_for_link" => {
+                let path = value["path"].as_str().unwrap();
+                std::fs::remove_dir_all(path).unwrap();
+                std::os::unix::fs::symlink(value["to"].as_str().unwrap(), path).unwrap();
+            }
+            // Goes on if the file cannot be written, and says so.
+            "try_write_file" => {
+                if let Err(error) = std::fs::write(value.as_str().unwrap(), "written\n") {
+                    eprintln!("not written: {error}");
+                    let mut options = OpenOptions::new();
+                    let file = options.create(true).append(true).open("refusals");
+                    writeln!(file.unwrap(), "{error}").unwrap();
+                }
+            }
             "stderr" => eprintln!("{}", value.as_str().unwrap()),
             "sleep_ms" => std::thread::sleep(Duration::from_millis(value.as_u64().unwrap())),
             // Does not exit when its input ends.

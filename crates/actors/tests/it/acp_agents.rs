@@ -477,6 +477,39 @@ fn permission_for_paths_is_about_the_repository() {
     );
 }
 
+/// A permission is about the path that was named. What the path leads to by then is up to the confinement.
+#[test]
+fn permission_for_a_path_does_not_follow_a_link_out_of_the_sandbox() {
+    if !sandbox::detect_isolation().confines_files() {
+        return;
+    }
+    let mut run = AcpRun::new(&[]);
+    let outside = run.test_env.planwright_home.join("checkout");
+    let notes = run.test_env.sandbox.join("notes");
+    for directory in [&outside, &notes] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    let path = notes.join("a.md");
+    let steps = steps_after_handshake(vec![
+        json!({"send": {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": {
+            "toolCall": {"toolCallId": "c", "kind": "edit", "locations": [{"path": path}]},
+            "options": [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
+        }}}),
+        json!({"expect_answer": 1}),
+        json!({"swap_for_link": {"path": notes, "to": outside}}),
+        json!({"try_write_file": path}),
+        end_turn(),
+    ]);
+    let lines: String = steps.iter().map(|step| format!("{step}\n")).collect();
+    fs::write(&run.agent.command[1], lines).unwrap();
+    run.agent.tools.allow = vec!["edit(notes/*)".parse().unwrap()];
+    run.agent.isolation = ActorIsolation::Required;
+    assert_eq!(run.run().outcome, ReportOutcome::Done);
+    assert_eq!(run.permissions()[0].0, PermissionStatus::Allowed);
+    assert!(run.test_env.read_file("refusals").contains("denied"));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
 #[test]
 fn agent_that_stays_after_its_last_answer_is_killed_and_its_result_kept() {
     let mut run = AcpRun::new(&steps_after_handshake(vec![
