@@ -3,7 +3,7 @@
 //!
 //! - `store`: the stores against hand-written loops that write the same rows
 //! - `sandbox`: sandboxes against plain git
-//! - `work`: workers against starting the same program directly
+//! - `work`: workers and agents of kind `acp` against starting the same program directly
 //! - `gates`: the cost of evaluating rules
 //! - `peers`: complete workflows against other engines
 //!
@@ -18,6 +18,7 @@
     reason = "a benchmark prints, starts itself again, and stops at the first unexpected result"
 )]
 
+mod acp_sessions;
 mod builtin_drivers;
 mod handwritten_loop;
 mod peers;
@@ -33,7 +34,7 @@ mod workload;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work | gates \
+const USAGE: &str = "usage: planwright-bench store [sqlite|postgres|size] | sandbox | work [acp] | gates \
                      | peers [--only NAME]... [--runs N] | render";
 
 fn main() -> ExitCode {
@@ -50,12 +51,17 @@ fn main() -> ExitCode {
         ["store", "postgres"] => postgres::measure_store(),
         ["store", "size"] => store_growth::measure_growth(),
         ["sandbox"] => sandbox::measure_sandboxes(),
-        ["work"] => workers::measure_workers(),
+        ["work"] => {
+            workers::measure_workers();
+            acp_sessions::measure_acp_sessions();
+        }
+        ["work", "acp"] => acp_sessions::measure_acp_sessions(),
         ["gates"] => {
             rule_evaluation::measure_rules();
             slow_rule::measure_slow_rule();
         }
         // Started by the benchmarks themselves.
+        ["acp-agent"] => acp_sessions::run_acp_agent(),
         ["stamp"] => workers::write_start_stamp(),
         ["worker", path, plan_id, steps] => {
             sqlite::run_race_process(path, plan_id, steps.parse().unwrap());

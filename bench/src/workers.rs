@@ -229,7 +229,7 @@ impl WorkerBench {
 }
 
 /// A `planwright work` process. Dropping it stops the process.
-struct WorkerProcess(Child);
+pub struct WorkerProcess(pub Child);
 
 impl WorkerProcess {
     /// The CPU time of the process itself, and of the children it has waited for.
@@ -246,14 +246,19 @@ impl WorkerProcess {
         (ticks(11) + ticks(12), ticks(13) + ticks(14))
     }
 
-    fn resident_mb(&self) -> f64 {
+    pub fn thread_count(&self) -> f64 {
+        self.read_status("Threads:")
+    }
+
+    pub fn resident_mb(&self) -> f64 {
+        self.read_status("VmRSS:") / 1024.0
+    }
+
+    /// The number in a line of the process's status.
+    fn read_status(&self, name: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap();
-        let kilobytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        kilobytes / 1024.0
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }
 
@@ -273,17 +278,17 @@ fn create_directories(root: &Path) -> (PathBuf, PathBuf) {
     (home, beside.join("stamps"))
 }
 
-fn own_program() -> PathBuf {
+pub fn own_program() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
 /// The system's monotonic clock. An `Instant` cannot be passed to another process.
-fn monotonic_nanos() -> u64 {
+pub fn monotonic_nanos() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn elapsed_ms(before: u64, after: u64) -> f64 {
+pub fn elapsed_ms(before: u64, after: u64) -> f64 {
     after.saturating_sub(before) as f64 / 1e6
 }

@@ -24,8 +24,11 @@ enum BenchCommand {
     },
     /// Compare sandboxes, capturing and landing with plain git
     Sandbox,
-    /// Measure workers: start latency, CPU time per plan, cost of an idle worker
-    Work,
+    /// Measure workers: start latency, CPU time per plan, cost of an idle worker, sessions of agents
+    Work {
+        /// Measure only this part
+        part: Option<WorkBenchPart>,
+    },
     /// Measure rules: cost of an expression per changed file, and how often a slow command runs for many processes
     Gates,
     /// Compare complete workflows with other engines and the bare databases; renders docs/performance.md
@@ -48,13 +51,19 @@ enum StoreBenchPart {
     Size,
 }
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum WorkBenchPart {
+    /// Agents that speak the Agent Client Protocol, and `planwright mcp`
+    Acp,
+}
+
 impl BenchCommand {
     /// The arguments for `planwright-bench`.
     fn to_arguments(&self) -> Vec<String> {
         let mut arguments = match self {
             Self::Store { .. } => vec!["store".to_owned()],
             Self::Sandbox => vec!["sandbox".to_owned()],
-            Self::Work => vec!["work".to_owned()],
+            Self::Work { .. } => vec!["work".to_owned()],
             Self::Gates => vec!["gates".to_owned()],
             Self::Peers { runs, .. } => {
                 vec!["peers".to_owned(), "--runs".to_owned(), runs.to_string()]
@@ -63,6 +72,9 @@ impl BenchCommand {
         };
         match self {
             Self::Store { part: Some(part) } => arguments.push(part.as_str().to_owned()),
+            Self::Work {
+                part: Some(WorkBenchPart::Acp),
+            } => arguments.push("acp".to_owned()),
             Self::Peers { only, .. } => {
                 for name in only {
                     arguments.extend(["--only".to_owned(), name.clone()]);
@@ -70,7 +82,7 @@ impl BenchCommand {
             }
             Self::Store { part: None }
             | Self::Sandbox
-            | Self::Work
+            | Self::Work { part: None }
             | Self::Gates
             | Self::Render => {}
         }
@@ -116,7 +128,7 @@ pub fn run(arguments: &BenchArgs) -> anyhow::Result<ExitCode> {
     // Dropped, and thereby stopped, after the benchmark.
     let _server = match arguments.command {
         BenchCommand::Sandbox | BenchCommand::Gates | BenchCommand::Render => None,
-        BenchCommand::Store { .. } | BenchCommand::Work => {
+        BenchCommand::Store { .. } | BenchCommand::Work { .. } => {
             let server = start_durable_server(&signals)?;
             bench.envs(server.environment());
             Some(server)
@@ -162,7 +174,9 @@ mod tests {
         };
         assert_eq!(size.to_arguments().join(" "), "store size");
         assert_eq!(BenchCommand::Sandbox.to_arguments().join(" "), "sandbox");
-        assert_eq!(BenchCommand::Work.to_arguments().join(" "), "work");
+        let work = |part| BenchCommand::Work { part }.to_arguments().join(" ");
+        assert_eq!(work(None), "work");
+        assert_eq!(work(Some(WorkBenchPart::Acp)), "work acp");
         assert_eq!(BenchCommand::Render.to_arguments().join(" "), "render");
     }
 }
