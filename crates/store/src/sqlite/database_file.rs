@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::SqliteError;
 
@@ -19,6 +20,8 @@ pub(super) struct DatabaseFile {
     path: PathBuf,
     display_path: String,
     probe: FileSystemProbe,
+    /// The file was there before. Its plans are not gone only because somebody moved it.
+    was_found: AtomicBool,
 }
 
 /// Identifies a file on disk. Differs after the file was replaced.
@@ -36,6 +39,7 @@ impl DatabaseFile {
             display_path: path.display().to_string(),
             path,
             probe,
+            was_found: AtomicBool::new(false),
         }
     }
 
@@ -49,19 +53,24 @@ impl DatabaseFile {
         &self.display_path
     }
 
-    /// Returns the identity of the file; `None` if there is none.
+    /// Returns the identity of the file; `None` if there is none yet. A file that was there before and is gone is an
+    /// error: an empty store in its place would look as if every plan were deleted.
     pub(super) fn find_identity(&self) -> Result<Option<FileIdentity>, SqliteError> {
         match fs::metadata(&self.path) {
-            Ok(found) if found.is_file() => Ok(Some(FileIdentity {
-                device: found.dev(),
-                inode: found.ino(),
-            })),
+            Ok(found) if found.is_file() => {
+                self.was_found.store(true, Ordering::Relaxed);
+                Ok(Some(FileIdentity {
+                    device: found.dev(),
+                    inode: found.ino(),
+                }))
+            }
             Ok(found) if found.is_dir() => {
                 Err(SqliteError::Unusable("it is a directory".to_owned()))
             }
             Ok(_) => Err(SqliteError::Unusable("it is not a regular file".to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            Err(_) if self.was_found.load(Ordering::Relaxed) => Err(SqliteError::Removed),
+            Err(_) => Ok(None),
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) enum SqliteError {
     Corrupt(String),
     /// A write to a file failed for a reason other than a full disk.
     WriteFailed(String),
+    /// The file was there before and is gone.
+    Removed,
     Database(String),
 }
 
@@ -48,6 +50,11 @@ impl SqliteError {
             Self::Full => StoreError::Full { place },
             Self::Busy => StoreError::Busy { place },
             Self::Corrupt(why) => StoreError::Corrupt { place, why },
+            Self::Removed => StoreError::Unreachable {
+                place,
+                why: "the file was removed or moved; put it back, or start again without it"
+                    .to_owned(),
+            },
             Self::WriteFailed(why) | Self::Database(why) => StoreError::Database { why },
         }
     }

@@ -242,6 +242,38 @@ fn a_network_file_system_is_refused_before_anything_is_created() {
     assert!(matches!(refused, StoreError::NetworkFileSystem { .. }));
 }
 
+/// Whoever asks in the meantime must not be told that there are no plans, and must not start a new store.
+#[test]
+fn a_removed_file_is_an_unreachable_store_until_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("planwright.db");
+    let away = directory.path().join("away.db");
+    let store = open_store(&path, MIGRATIONS);
+    assert_eq!(count_rules(&store), 0, "a store that never was is empty");
+    add_rule(&store, 1).unwrap();
+    // All commits are in one file, as after the last connection was closed.
+    drop(store);
+    let store = open_store(&path, MIGRATIONS);
+    assert_eq!(count_rules(&store), 1);
+    std::fs::rename(&path, &away).unwrap();
+    let refused = store.read_rules(&[]).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Unreachable { .. }),
+        "{refused:?}"
+    );
+    assert!(refused.is_transient());
+    let refused = add_rule(&store, 2).unwrap_err();
+    assert!(
+        matches!(refused, CommitError::Failed(StoreError::Unreachable { .. })),
+        "{refused:?}"
+    );
+    assert!(!path.exists(), "no new store was made");
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(count_rules(&store), 1);
+    add_rule(&store, 2).unwrap();
+    assert_eq!(count_rules(&store), 2);
+}
+
 #[test]
 fn a_full_disk_is_reported_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
