@@ -11,6 +11,7 @@
 )]
 
 mod agents;
+mod api_fuzz;
 mod axe;
 mod bench;
 mod cargo;
@@ -62,6 +63,7 @@ enum XtaskCommand {
     Bench(bench::BenchArgs),
     Prove(prove::ProveArgs),
     Agents(agents::AgentsArgs),
+    ApiFuzz(api_fuzz::ApiFuzzArgs),
     Coverage(coverage::CoverageArgs),
     Mutants(mutants::MutantsArgs),
     Names(names::NamesArgs),
@@ -83,6 +85,7 @@ impl XtaskCommand {
             Self::Bench(arguments) => bench::run(&arguments),
             Self::Prove(arguments) => prove::run(&arguments),
             Self::Agents(arguments) => agents::run(&arguments),
+            Self::ApiFuzz(arguments) => api_fuzz::run(&arguments),
             Self::Coverage(arguments) => coverage::run(&arguments),
             Self::Mutants(arguments) => mutants::run(&arguments),
             Self::Names(arguments) => names::run(&arguments),

@@ -8,7 +8,7 @@ use lifecycle::{
     Call, FileChange, FileVersions, HunkPart, Lifecycle, LifecycleError, LineRegion,
     NumberedResult, PartSelection, PickMode, PickOutcome, ResourceChanges,
 };
-use plan::{Digest, HunkId, LandingOptions, Plan, PlanId, PlanStage};
+use plan::{Digest, HunkId, LandingOptions, Plan, PlanId, PlanStage, PlanVersion, Refusal};
 
 use crate::view::{
     ChangesView, FileDiffView, HunkPartName, HunkView, LineEnd, LineKind, LineView, RegionView,
@@ -33,6 +33,22 @@ pub fn pick_parts(
 ) -> Result<PickOutcome, LifecycleError> {
     let landing = lifecycle.landing();
     landing.pick_parts(plan_id, shown, selection, mode, call)
+}
+
+/// Refuses unless this is the digest of the plan's result. Returns the version at which it is.
+pub fn check_shown_result(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    shown: Digest,
+) -> Result<PlanVersion, LifecycleError> {
+    let plan = lifecycle.get_plan(plan_id)?.plan;
+    let result = plan
+        .result()
+        .map(|it| it.digest(&LandingOptions::default()));
+    match result == Some(shown) {
+        true => Ok(plan.version()),
+        false => Err(Refusal::ResultChanged.into()),
+    }
 }
 
 /// Which results to compare.
@@ -252,6 +268,7 @@ fn view_file(
                 old_lines: region.old.len(),
                 new_start: region.new.start + 1,
                 new_lines: region.new.len(),
+                section: None,
                 lines: Vec::new(),
             })
             .collect(),
@@ -304,6 +321,7 @@ fn add_lines(
     for (number, (region, view)) in file.regions.iter().zip(views).enumerate() {
         let next = file.regions.get(number + 1);
         let next_start = next.map_or(old.len(), |next| next.old.start);
+        view.section = find_section(&old, region.old.start);
         let context_start = region.old.start.saturating_sub(context).max(shown_until);
         let context_end = (region.old.end + context).min(next_start);
         shown_until = context_end;
@@ -347,6 +365,108 @@ fn add_lines(
     }
 }
 
+/// How far above a change its section is looked for, and how much of its first line is shown.
+const MAX_SECTION_DISTANCE: usize = 2000;
+const MAX_SECTION_CHARS: usize = 120;
+
+/// Words that begin a function, a type or a section in common languages.
+const SECTION_WORDS: [&str; 17] = [
+    "fn",
+    "def",
+    "func",
+    "function",
+    "class",
+    "impl",
+    "struct",
+    "enum",
+    "trait",
+    "interface",
+    "mod",
+    "module",
+    "namespace",
+    "void",
+    "public",
+    "private",
+    "protected",
+];
+
+/// Finds the line that begins the function or section around a line: the innermost one above it that is indented
+/// less and says so with a word.
+fn find_section(lines: &[&[u8]], at: usize) -> Option<String> {
+    let indent = |line: &[u8]| {
+        line.iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count()
+    };
+    let is_blank = |line: &[u8]| indent(line) == line.len();
+    let at = at.min(lines.len());
+    let above = lines[at.saturating_sub(MAX_SECTION_DISTANCE)..at]
+        .iter()
+        .rev();
+    let mut depth = match lines.get(at) {
+        Some(line) if !is_blank(line) => indent(line),
+        Some(_) | None => usize::MAX,
+    };
+    for line in above {
+        if is_blank(line) || indent(line) >= depth {
+            continue;
+        }
+        depth = indent(line);
+        let text = String::from_utf8_lossy(line);
+        let mut words = text.split(|letter: char| !letter.is_alphanumeric());
+        if words.any(|word| SECTION_WORDS.contains(&word)) {
+            return Some(text.trim().chars().take(MAX_SECTION_CHARS).collect());
+        }
+        if depth == 0 {
+            return None;
+        }
+    }
+    None
+}
+
+/// Unchanged lines of a changed file, to show more of what surrounds a change.
+#[derive(Debug, Clone)]
+pub struct ContextRequest {
+    /// Git's id of the new content, as in [`FileDiffView::new_blob`].
+    pub new_blob: String,
+    /// The numbers of the first line, from 1.
+    pub old: usize,
+    pub new: usize,
+    pub count: usize,
+}
+
+/// The lines that were asked for, and the path of their file. Fewer lines if the file ends before; none if the changes
+/// do not have the file any more.
+pub fn list_context_lines(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    range: ResultRange,
+    request: &ContextRequest,
+) -> Result<(String, Vec<LineView>), ResultError> {
+    for changes in view_range(lifecycle, plan_id, range)? {
+        let files = changes.comparison.list_file_changes(&changes.resource, &[]);
+        let files = files.map_err(LifecycleError::from)?;
+        let is_wanted = |file: &&FileChange| {
+            let after = file.after.as_ref();
+            after.is_some_and(|entry| entry.id.to_string() == request.new_blob)
+        };
+        let Some(file) = files.iter().find(is_wanted) else {
+            continue;
+        };
+        let versions = changes.comparison.read_versions(file);
+        let new = versions.map_err(LifecycleError::from)?.new;
+        let lines = split_lines(new.as_deref().unwrap_or_default());
+        let first = request.new.saturating_sub(1).min(lines.len());
+        let end = first.saturating_add(request.count).min(lines.len());
+        let views = lines[first..end].iter().enumerate().map(|(number, line)| {
+            let old = request.old.saturating_sub(1).saturating_add(number);
+            view_line(LineKind::Context, Some(old), Some(first + number), line)
+        });
+        return Ok((file.path.to_string(), views.collect()));
+    }
+    Ok((String::new(), Vec::new()))
+}
+
 pub(crate) fn split_lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
@@ -373,6 +493,20 @@ fn view_line(kind: LineKind, old: Option<usize>, new: Option<usize>, line: &[u8]
 #[allow(clippy::unwrap_used, reason = "these are tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sections_are_the_innermost_named_line_above() {
+        let text = "# Title\n\nimpl Shop {\n    fn sell(&self) {\n        if ready {\n            go();\n\n        }\n    }\n}\nlet x = 1;\n";
+        let lines = split_lines(text.as_bytes());
+        let section = |at: usize| find_section(&lines, at).unwrap_or_default();
+        assert_eq!(section(5), "fn sell(&self) {");
+        assert_eq!(section(6), "fn sell(&self) {");
+        assert_eq!(section(3), "impl Shop {");
+        assert_eq!(section(2), "");
+        assert_eq!(section(10), "");
+        assert_eq!(section(100), "");
+        assert_eq!(find_section(&[], 3), None);
+    }
 
     #[test]
     fn ranges_are_parsed_strictly() {

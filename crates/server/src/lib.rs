@@ -21,6 +21,7 @@ mod limits;
 mod metrics;
 mod pages;
 mod problem;
+mod request_log;
 mod routes;
 mod session;
 mod state;

@@ -7,6 +7,7 @@
 mod offer;
 mod requirement;
 
+use crate::view::schema::LandingOptionsSchema;
 use lifecycle::{Lifecycle, LifecycleError, PlanDiagnosis};
 use plan::event::RemovedChangeResolution;
 use plan::invariant::RuleName;
@@ -15,12 +16,13 @@ use plan::ledger::BudgetUnit;
 use plan::{Caller, Digest, Epoch, LandingOptions, Phase, Plan, PlanId, QualifiedName, Verb};
 use serde::Serialize;
 use store::PlanRow;
+use utoipa::ToSchema;
 
 pub(crate) use offer::is_result_missing;
 use offer::{RuleFindings, StepOffer};
 
 /// One thing that the viewer can do next with a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum NextStep {
     /// Look at what keeps the plan from going on.
@@ -33,19 +35,23 @@ pub enum NextStep {
     Wait,
     /// Run this phase, or take it over from a process that ended.
     Run {
+        #[schema(value_type = String)]
         phase: Phase,
     },
     /// Start a worker. It runs every plan that is due.
     StartWorker,
     /// Claim the phase for a program that works on the plan by itself: no agent is defined for it.
     ClaimPhase {
+        #[schema(value_type = String)]
         phase: Phase,
     },
     /// Move to execute, so that such a program can claim it.
     EnterExecute,
     /// A command of the program that holds the plan.
     HolderCommand {
+        #[schema(value_type = String)]
         verb: Verb,
+        #[schema(value_type = u64)]
         epoch: Epoch,
     },
     /// Take the lease from a holder that ended, for another program to claim the plan.
@@ -54,32 +60,39 @@ pub enum NextStep {
     Answer,
     /// Allow the one tool call that the agent waits for.
     AllowToolCall {
+        #[schema(value_type = String)]
         request: Digest,
     },
     /// Reject it.
     RejectToolCall {
+        #[schema(value_type = String)]
         request: Digest,
     },
     /// Decide about a change that landed and was then removed from its target.
     ResolveRemovedChange {
+        #[schema(value_type = String)]
         resolution: RemovedChangeResolution,
     },
     /// Answer yes to a rule that asks a person.
     ApproveRule {
+        #[schema(value_type = String)]
         rule: RuleName,
     },
     /// Answer no to it.
     RejectRule {
+        #[schema(value_type = String)]
         rule: RuleName,
     },
     /// Let the plan pass without this rule.
     Waive {
+        #[schema(value_type = String)]
         rule: RuleName,
     },
     /// Approve the result and land it.
     Apply {
         /// Set if it was approved with other options than those it lands with by default.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<LandingOptionsSchema>)]
         options: Option<LandingOptions>,
     },
     /// Land it on a new branch instead, away from what is in the way.
@@ -88,6 +101,7 @@ pub enum NextStep {
     FinishLanding,
     /// Land the part that was left out, which is a plan of its own.
     ApplyRest {
+        #[schema(value_type = String)]
         plan_id: PlanId,
     },
     Retry,
@@ -103,6 +117,7 @@ pub enum NextStep {
     },
     /// Resume the project that the plan waits for.
     ResumeProject {
+        #[schema(value_type = String)]
         project: QualifiedName,
     },
     /// Send the work back to the agent with feedback.
@@ -113,8 +128,9 @@ pub enum NextStep {
 }
 
 /// A limit that leaves as much as it allowed before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RaisedLimit {
+    #[schema(value_type = String)]
     pub unit: BudgetUnit,
     /// The new limit, in the smallest amounts of the unit.
     pub limit: u64,

@@ -2,9 +2,10 @@
 
 use plan::argument::ArgumentValue;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A value, serialized without its type: `"text"`, `3`, `true`, `["a", "b"]`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ArgumentView {
     String(String),

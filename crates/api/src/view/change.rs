@@ -1,52 +1,59 @@
 //! Views of changes to plans.
 
+use super::schema::PathSchema;
 use lifecycle::OperationOutcome;
 use plan::changeset::TreePath;
 use plan::{ChangesetId, PlanId, Timestamp};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::PlanView;
 
 /// What a command did to a plan.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PlanChangeView {
     #[serde(flatten)]
     pub plan: ChangedPlanView,
     /// The changeset that the command opened or wrote to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub changeset_id: Option<ChangesetId>,
     pub receipt: ReceiptView,
 }
 
 /// The plan after a change.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ChangedPlanView {
     Read(Box<PlanView>),
     /// The change is committed, but the plan could not be read back.
     Unread {
+        #[schema(value_type = String)]
         plan_id: PlanId,
     },
 }
 
 /// A plan that landed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct LandedPlanView {
     #[serde(flatten)]
     pub change: PlanChangeView,
     /// Files that a person saved during the landing. They keep the person's version.
+    #[schema(value_type = Vec<PathSchema>)]
     pub kept: Vec<TreePath>,
     /// A new plan with what did not land.
+    #[schema(value_type = Option<String>)]
     pub rest: Option<PlanId>,
 }
 
 /// What was committed. The same for every repetition under one idempotency key.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct ReceiptView {
     /// The plan's version after the command.
     pub version: Option<u64>,
     /// The epoch of the lease that the command took.
     pub epoch: Option<u64>,
+    #[schema(value_type = String)]
     pub at: Timestamp,
     /// The command had been done before; nothing changed this time.
     pub repeated: bool,

@@ -12,6 +12,7 @@ mod result;
 mod review;
 mod rule;
 mod sandbox;
+pub(crate) mod schema;
 mod summary;
 
 pub use action::{ActionArgumentView, ActionListView, ActionRuleView, ActionView};

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::schema::{
+    FailedRuleSchema, IgnoredPathsSchema, PathSchema, PlanLimitsSchema, RefMoveSchema,
+};
 use plan::changeset::{Changeset, ChangesetEntry, TreePath};
 use plan::completion::CompletedCommand;
 use plan::invariant::{Gate, RuleName, RuleScope};
@@ -14,21 +17,26 @@ use plan::transcript::ToolKind;
 use plan::{Digest, Plan, PlanActors, PlanId, PlanStage, Timestamp, Verb};
 use serde::Serialize;
 use store::PlanRow;
+use utoipa::ToSchema;
 
 use super::ArgumentView;
 use crate::standing::PlanStanding;
 
 /// A plan with everything that programs may need.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PlanView {
+    #[schema(value_type = String)]
     pub plan_id: PlanId,
     pub goal: String,
     pub action: Option<String>,
     /// The arguments of the action.
     pub arguments: BTreeMap<String, ArgumentView>,
+    #[schema(value_type = String)]
     pub phase: &'static str,
+    #[schema(value_type = String)]
     pub state: &'static str,
     /// The status word that people see.
+    #[schema(value_type = String)]
     pub standing: PlanStanding,
     /// A landing was prepared and has neither completed nor been withdrawn.
     pub prepared: bool,
@@ -40,16 +48,20 @@ pub struct PlanView {
     pub attempt: u32,
     /// How often the plan returned to strategize.
     pub reversion_count: u32,
+    #[schema(value_type = String)]
     pub profile: &'static str,
     /// Where the profile comes from.
+    #[schema(value_type = String)]
     pub profile_source: &'static str,
     pub actors: ActorsView,
     /// A missing limit means unlimited.
+    #[schema(value_type = PlanLimitsSchema)]
     pub limits: PlanLimits,
     pub used: UsageView,
     pub read_only: bool,
     pub resources: Vec<ResourceUseView>,
     /// How each target moved; empty until the plan lands.
+    #[schema(value_type = Vec<RefMoveSchema>)]
     pub landed: Vec<RefMove>,
     /// How the plan was created, with the plan it undoes or continues.
     pub origin: OriginView,
@@ -64,11 +76,13 @@ pub struct PlanView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<PermissionView>,
     /// The earliest time of the next automatic retry.
+    #[schema(value_type = Option<String>)]
     pub retry_at: Option<Timestamp>,
     /// The agent's report on the result.
     pub report: Option<String>,
     /// Ignored files that were found when the result was captured, by resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, IgnoredPathsSchema>)]
     pub ignored: BTreeMap<String, IgnoredPaths>,
     /// Who approved the current result.
     pub approved_by: Option<String>,
@@ -80,7 +94,7 @@ pub struct PlanView {
 }
 
 /// The agents of a plan, by what they do.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ActorsView {
     pub strategy: String,
     pub execution: String,
@@ -99,10 +113,11 @@ impl From<&PlanActors> for ActorsView {
 }
 
 /// A resource that a plan works on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ResourceUseView {
     pub resource: String,
     pub project: String,
+    #[schema(value_type = String)]
     pub kind: ResourceKind,
     /// The full name of the branch that the plan lands on.
     pub target: Option<String>,
@@ -110,12 +125,18 @@ pub struct ResourceUseView {
     pub base: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OriginView {
     Use,
-    UndoOf { plan_id: PlanId },
-    RestOf { plan_id: PlanId },
+    UndoOf {
+        #[schema(value_type = String)]
+        plan_id: PlanId,
+    },
+    RestOf {
+        #[schema(value_type = String)]
+        plan_id: PlanId,
+    },
 }
 
 impl From<PlanOrigin> for OriginView {
@@ -129,19 +150,24 @@ impl From<PlanOrigin> for OriginView {
 }
 
 /// The failed rules of a gate.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct VerdictView {
+    #[schema(value_type = String)]
     pub gate: Gate,
+    #[schema(value_type = Vec<FailedRuleSchema>)]
     pub failed: Vec<FailedRule>,
+    #[schema(value_type = String)]
     pub at: Timestamp,
 }
 
 /// A tool call that an agent waits for a person to allow or reject.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct PermissionView {
     /// Names the request. The answer repeats it.
+    #[schema(value_type = String)]
     pub request: Digest,
     pub tool: String,
+    #[schema(value_type = String)]
     pub tool_kind: ToolKind,
     /// The call in one line.
     pub summary: String,
@@ -149,6 +175,7 @@ pub struct PermissionView {
     pub input: Option<String>,
     /// Why a person is asked.
     pub reason: String,
+    #[schema(value_type = String)]
     pub asked_at: Timestamp,
 }
 
@@ -169,20 +196,25 @@ impl PermissionView {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct QuestionView {
     pub text: String,
+    #[schema(value_type = String)]
     pub asked_at: Timestamp,
     /// When the question expires; `null` if it waits forever.
+    #[schema(value_type = Option<String>)]
     pub deadline: Option<Timestamp>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WaiverView {
+    #[schema(value_type = String)]
     pub rule: RuleName,
+    #[schema(value_type = String)]
     pub scope: RuleScope,
     pub reason: String,
     pub by: String,
+    #[schema(value_type = String)]
     pub at: Timestamp,
 }
 
@@ -199,53 +231,69 @@ impl From<&RuleWaiver> for WaiverView {
 }
 
 /// When each step was last done.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TimestampsView {
+    #[schema(value_type = String)]
     pub created_at: Timestamp,
+    #[schema(value_type = String)]
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub strategize_started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub strategize_completed_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub execute_entered_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub execute_started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub execute_completed_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub apply_entered_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub apply_started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub applied_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub cancelled_at: Option<Timestamp>,
 }
 
 /// Why a plan stopped.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum PlanErrorView {
     Failure {
+        #[schema(value_type = String)]
         category: FailureCategory,
         message: String,
         /// The engine retries this kind of failure by itself.
         retriable: bool,
+        #[schema(value_type = String)]
         at: Timestamp,
     },
     /// The result cannot land as it is.
     Constraint {
+        #[schema(value_type = String)]
         category: ConstraintKind,
         message: String,
+        #[schema(value_type = Vec<PathSchema>)]
         paths: Vec<TreePath>,
         commits: Vec<String>,
+        #[schema(value_type = String)]
         at: Timestamp,
     },
 }
 
 /// What a plan spent and reserved.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct UsageView {
     /// Millionths of a US dollar.
     pub cost_micros: u64,
@@ -271,14 +319,15 @@ impl UsageView {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct LeaseView {
     pub owner: String,
     pub epoch: u64,
+    #[schema(value_type = String)]
     pub expires_at: Timestamp,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChangesetView {
     pub changeset_id: String,
     /// The unit of work.
@@ -292,12 +341,15 @@ pub struct ChangesetView {
 }
 
 /// A change of one path.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct EntryView {
     /// A string, or a list of bytes if it is not UTF-8.
+    #[schema(value_type = PathSchema)]
     pub path: TreePath,
+    #[schema(value_type = String)]
     pub operation: &'static str,
     /// The old path of a renamed file.
+    #[schema(value_type = Option<PathSchema>)]
     pub from: Option<TreePath>,
     /// The content hash before the change.
     pub before: Option<String>,

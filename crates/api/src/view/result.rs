@@ -2,22 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use super::schema::PathSchema;
 use lifecycle::{ContentKind, NumberedResult, ResultSource};
 use plan::changeset::{PathOperation, TreePath};
 use plan::{Digest, HunkId, LandingOptions, PlanId, Timestamp};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::PlanChangeView;
 
 /// One result of a plan.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ResultView {
     /// From 1. People write `r1`.
     pub number: u32,
+    #[schema(value_type = String)]
     pub source: &'static str,
     pub by: String,
+    #[schema(value_type = String)]
     pub at: Timestamp,
     /// Identifies the content. Commands that change a result name the one that was shown.
+    #[schema(value_type = String)]
     pub digest: Digest,
     /// Number of changed paths, if counted.
     pub changes: Option<u64>,
@@ -45,17 +50,19 @@ impl ResultView {
 }
 
 /// A plan after a part of its result was picked.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PickedPlanView {
     #[serde(flatten)]
     pub change: PlanChangeView,
     /// Paths of which something was taken out.
+    #[schema(value_type = Vec<PathSchema>)]
     pub reduced: Vec<TreePath>,
 }
 
 /// The changes of a plan, file by file, with the hunks that can be taken or left.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChangesView {
+    #[schema(value_type = String)]
     pub plan_id: PlanId,
     /// Version of the plan when this was read.
     pub version: u64,
@@ -63,18 +70,22 @@ pub struct ChangesView {
     pub results: Vec<ResultView>,
     /// Digest of the result that the hunks belong to. `None` if they cannot be picked: the files are
     /// those of a sandbox, an earlier result or a landed commit.
+    #[schema(value_type = Option<String>)]
     pub pickable: Option<Digest>,
     pub files: Vec<FileDiffView>,
 }
 
 /// The changes of one path.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct FileDiffView {
     /// Name of the plan's resource.
     pub resource: String,
+    #[schema(value_type = PathSchema)]
     pub path: TreePath,
     /// The old path of a rename.
+    #[schema(value_type = Option<PathSchema>)]
     pub from: Option<TreePath>,
+    #[schema(value_type = String)]
     pub operation: PathOperation,
     pub content: FileContentKind,
     /// Octal modes; `None` for a side that does not exist.
@@ -92,7 +103,7 @@ pub struct FileDiffView {
 }
 
 /// What a changed file is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileContentKind {
     Text,
@@ -115,8 +126,9 @@ impl From<ContentKind> for FileContentKind {
 }
 
 /// A part of a result that can be taken or left. Paths that only make sense together share one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct HunkView {
+    #[schema(value_type = String)]
     pub id: HunkId,
     /// The first digits, enough to name the hunk within this plan.
     pub short: String,
@@ -126,7 +138,7 @@ pub struct HunkView {
 }
 
 /// What a hunk covers of its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HunkPartName {
     Lines,
@@ -135,17 +147,20 @@ pub enum HunkPartName {
 }
 
 /// Changed lines with some context.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RegionView {
     /// First changed line on the old side, from 1. For an insertion, the line it comes before.
     pub old_start: usize,
     pub old_lines: usize,
     pub new_start: usize,
     pub new_lines: usize,
+    /// The line that begins the function or section around it, if the lines were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section: Option<String>,
     pub lines: Vec<LineView>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LineView {
     pub kind: LineKind,
     /// Line number on the old side, from 1.
@@ -157,7 +172,7 @@ pub struct LineView {
     pub line_end: LineEnd,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LineKind {
     Context,
@@ -165,7 +180,7 @@ pub enum LineKind {
     Added,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LineEnd {
     Lf,

@@ -1,5 +1,7 @@
 //! `planwright serve`: the HTTP API and the web page, with workers if wanted.
 
+mod log;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,6 +82,7 @@ pub fn run(args: &ServeArgs, app: &App) -> Result<CommandAnswer, CommandError> {
             "Serving http://{address} with {workers}. Open the page: {open}"
         );
     }
+    log::start();
     let worker = match args.work {
         0 => None,
         plans => Some(work::make_worker(app, &work::new_owner_name(app))?.concurrency(plans)),

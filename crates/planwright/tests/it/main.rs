@@ -16,6 +16,7 @@ mod advice;
 mod agent_readiness;
 mod agent_test;
 mod answers;
+mod api_clients;
 mod applied_together;
 mod attacks;
 mod bad_arguments;

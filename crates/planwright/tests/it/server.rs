@@ -587,6 +587,92 @@ fn chosen_hunks_land_over_http_and_the_rest_becomes_a_plan() {
 }
 
 #[test]
+fn requests_are_logged_without_what_they_carry() {
+    let env = new_env();
+    let server = RunningTestServer::start(&env, &[]);
+    let client = server.sign_in(&env);
+    let plan = env.start_plan(6).0;
+    let path = format!("/v1/plans/{plan}");
+    let read = client.get(&format!("{path}/events?after=1"));
+    let id = read.header("x-request-id").unwrap().to_owned();
+    client
+        .post(&format!("{path}/revise"), &json!({ "text": "privateword" }))
+        .ok();
+    client.get("/v1/plans/privatehandle").problem(422);
+    client.get("/nowhere/at/privateplace").problem(404);
+    send_signal(&server.process, Signal::TERM);
+    let said = server.process.finish();
+    let log = &said.stderr;
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    let read = format!("request={id} method=GET route=/v1/plans/{{id}}/events status=200 ms=");
+    assert_eq!(lines(&read), 1, "{log}");
+    assert_eq!(
+        lines("method=POST route=/v1/plans/{id}/revise status=200"),
+        1
+    );
+    assert_eq!(lines("method=GET route=none status=404"), 1, "{log}");
+    let secret = client.session.clone().unwrap();
+    for kept in [&*secret, &*plan, "private", "after=1"] {
+        assert!(!log.contains(kept), "{kept}: {log}");
+    }
+}
+
+/// A store that is gone is not an empty one: nobody must believe that their plans were deleted.
+#[test]
+fn removed_store_is_answered_with_503_until_it_is_back() {
+    let env = new_env();
+    let server = RunningTestServer::start(&env, &[]);
+    let client = server.sign_in(&env);
+    let plan = env.start_plan(6).0;
+    let path = format!("/v1/plans/{plan}");
+    client.get(&path).ok();
+    let home = env.repo.program.home();
+    let move_store = |from: &str, to: &str| {
+        for end in ["", "-wal", "-shm"] {
+            let (from, to) = (format!("{from}{end}"), format!("{to}{end}"));
+            let _ = std::fs::rename(home.join(from), home.join(to));
+        }
+    };
+    move_store("planwright.db", "away.db");
+    for target in [&*path, "/v1/plans", "/v1/overview", "/fragments/board"] {
+        let answer = client.get(target);
+        assert_eq!(answer.status, 503, "{target}: {answer:?}");
+        assert!(answer.header("retry-after").is_some(), "{target}");
+    }
+    let cancel = client.post(&format!("{path}/cancel"), &json!({}));
+    assert_eq!(cancel.status, 503, "{cancel:?}");
+    assert!(!home.join("planwright.db").exists(), "no new store is made");
+    move_store("away.db", "planwright.db");
+    assert_eq!(client.get(&path).ok()["standing"], "needs review");
+    let plans = client.get("/v1/plans").ok();
+    assert_eq!(plans["plans"].as_array().unwrap().len(), 1, "{plans}");
+}
+
+/// Whoever looked at another result than the one that would land has not approved it.
+#[test]
+fn result_lands_only_if_it_is_the_one_that_was_shown() {
+    let env = new_env();
+    let server = RunningTestServer::start(&env, &["--work", "1"]);
+    let client = server.sign_in(&env);
+    let plan = env.start_plan(6).0;
+    let path = format!("/v1/plans/{plan}");
+    let pickable = || client.get(&format!("{path}/diff")).ok()["pickable"].clone();
+    let seen = pickable();
+    env.run_expecting(0, &["revise", &plan, "Say more", "--detach"]);
+    wait_for("the plan has another result", || {
+        let now = pickable();
+        now.is_string() && now != seen
+    });
+    let apply = |shown: &Value| client.post(&format!("{path}/apply"), &json!({ "shown": shown }));
+    assert_eq!(apply(&seen).problem(409), "result_changed");
+    assert_eq!(client.get(&path).ok()["standing"], "needs review");
+    apply(&pickable()).ok();
+    wait_for("it lands", || {
+        client.get(&path).ok()["standing"] == "landed"
+    });
+}
+
+#[test]
 fn page_shows_text_of_agents_as_text_and_only_to_sessions() {
     let script = "#!/bin/sh
 printf 'a\\033[31m<script>alert(1)</script>\\n' > 'src/<img src=x>.txt'

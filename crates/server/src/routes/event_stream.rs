@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use plan::PlanId;
@@ -22,6 +22,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 use utoipa::IntoParams;
 
+use super::request::UrlQuery;
 use crate::event_feed::EventFrame;
 use crate::event_position::EventPosition;
 use crate::guard::CurrentSession;
@@ -64,7 +65,7 @@ pub struct StreamQuery {
 pub async fn stream_events(
     State(state): State<Arc<ServerState>>,
     Extension(session): Extension<CurrentSession>,
-    Query(query): Query<StreamQuery>,
+    UrlQuery(query): UrlQuery<StreamQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let plan_id = match &query.plan {

@@ -5,7 +5,7 @@ mod health;
 mod new_plans;
 mod plan_changes;
 mod plans;
-mod request;
+pub(crate) mod request;
 mod reviews;
 mod session;
 
@@ -18,10 +18,14 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
 use utoipa::OpenApi;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, PathItem, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::problem::Problem;
+use crate::request_log::log_request;
 use crate::state::ServerState;
 use crate::{assets, guard, pages};
 
@@ -38,7 +42,50 @@ struct ApiDocument;
 
 /// The OpenAPI 3.1 document of all routes.
 pub fn openapi_document() -> utoipa::openapi::OpenApi {
-    public_routes().merge(session_routes()).into_openapi()
+    let mut document = public_routes().into_openapi();
+    let mut protected = session_routes().into_openapi();
+    for item in document.paths.paths.values_mut() {
+        document_problems(item);
+    }
+    for item in protected.paths.paths.values_mut() {
+        document_problems(item);
+        for operation in operations_of(item) {
+            let session = SecurityRequirement::new::<_, _, String>(SESSION_SCHEME, []);
+            operation.security = Some(vec![session]);
+        }
+    }
+    document.merge(protected);
+    let session = ApiKey::Header(ApiKeyValue::new(guard::SESSION_HEADER));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(SESSION_SCHEME, SecurityScheme::ApiKey(session));
+    document
+}
+
+/// The name of the session's header in the document.
+const SESSION_SCHEME: &str = "session";
+
+/// Every route answers in the same form to what is refused or fails.
+fn document_problems(item: &mut PathItem) {
+    for operation in operations_of(item) {
+        let schema = Ref::from_schema_name("Problem");
+        let content = Content::new(Some(schema));
+        let problem = ResponseBuilder::new()
+            .description("Refused, or failed")
+            .content("application/problem+json", content);
+        let answers = &mut operation.responses.responses;
+        answers.insert("default".to_owned(), problem.build().into());
+    }
+}
+
+fn operations_of(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [
+        &mut item.get,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.put,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 pub(crate) fn make_router(state: Arc<ServerState>) -> Router {
@@ -65,6 +112,7 @@ pub(crate) fn make_router(state: Arc<ServerState>) -> Router {
             Arc::clone(&state),
             guard::check_request,
         ))
+        .layer(from_fn(log_request))
         .with_state(state)
 }
 

@@ -10,7 +10,7 @@ use api::plans::{
 };
 use api::results;
 use api::view::PlanChangeView;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Json;
 use lifecycle::{Call, Lifecycle, OperationOutcome, PartSelection, PickMode, PickOutcome};
@@ -24,7 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::plans::version_header;
-use super::request::JsonBody;
+use super::request::{JsonBody, UrlPath};
 use crate::engine_access::WriteConditions;
 use crate::failure::{EngineFailure, FailureClass, FailureDescription};
 use crate::problem::Problem;
@@ -54,13 +54,13 @@ pub struct AnswerBody {
 
 /// Answers a plan's question
 #[utoipa::path(post, path = "/v1/plans/{id}/answer", tag = "plans", params(("id" = String, Path)), request_body = AnswerBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn answer_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<AnswerBody>,
 ) -> ChangeAnswer {
@@ -89,13 +89,13 @@ pub enum PermissionAnswerWord {
 
 /// Allows or rejects the tool call that a plan's agent waits for
 #[utoipa::path(post, path = "/v1/plans/{id}/permission", tag = "plans", params(("id" = String, Path)), request_body = PermissionBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn decide_permission(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<PermissionBody>,
 ) -> ChangeAnswer {
@@ -119,13 +119,13 @@ pub struct RetryBody {
 
 /// Queues a failed or blocked plan again
 #[utoipa::path(post, path = "/v1/plans/{id}/retry", tag = "plans", params(("id" = String, Path)), request_body = RetryBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn retry_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<RetryBody>,
 ) -> ChangeAnswer {
@@ -165,13 +165,13 @@ pub enum PickModeName {
 
 /// Replaces a result by a part of it
 #[utoipa::path(post, path = "/v1/plans/{id}/pick", tag = "plans", params(("id" = String, Path)), request_body = PickBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn pick_parts(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<PickBody>,
 ) -> ChangeAnswer {
@@ -217,13 +217,13 @@ pub struct ReviseBody {
 
 /// Sends a result back to its agent
 #[utoipa::path(post, path = "/v1/plans/{id}/revise", tag = "plans", params(("id" = String, Path)), request_body = ReviseBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn revise_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<ReviseBody>,
 ) -> ChangeAnswer {
@@ -251,13 +251,13 @@ pub struct ApproveBody {
 
 /// Approves a result without landing it, or answers a rule that asks a person
 #[utoipa::path(post, path = "/v1/plans/{id}/approve", tag = "plans", params(("id" = String, Path)), request_body = ApproveBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn approve_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<ApproveBody>,
 ) -> ChangeAnswer {
@@ -290,6 +290,11 @@ pub async fn approve_plan(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyBody {
+    /// Digest of the result that you looked at, such as `pickable` of its changes. If the result is another one by now,
+    /// nothing is approved.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub shown: Option<Digest>,
     /// Land on a new branch of this name instead of the target.
     #[serde(default)]
     pub branch: Option<String>,
@@ -308,13 +313,13 @@ pub struct ApplyBody {
 ///
 /// Follow the plan's events to see how the landing ends.
 #[utoipa::path(post, path = "/v1/plans/{id}/apply", tag = "plans", params(("id" = String, Path)), request_body = ApplyBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn apply_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<ApplyBody>,
 ) -> ChangeAnswer {
@@ -325,8 +330,17 @@ pub async fn apply_plan(
         paths: body.paths,
         message: None,
     };
+    let (shown, has_version) = (body.shown, conditions.if_version.is_some());
     let change = move |it: &Lifecycle, plan_id, call: &Call| {
-        Ok(plans::request_landing(it, plan_id, &request, call)?)
+        let mut call = call.clone();
+        if let Some(shown) = shown {
+            let version = results::check_shown_result(it, plan_id, shown)?;
+            // What was checked is what is approved.
+            if !has_version {
+                call = call.if_version(version);
+            }
+        }
+        Ok(plans::request_landing(it, plan_id, &request, &call)?)
     };
     change_plan(&state, &id, "apply", conditions, change).await
 }
@@ -340,13 +354,13 @@ pub struct CancelBody {
 
 /// Cancels a plan
 #[utoipa::path(post, path = "/v1/plans/{id}/cancel", tag = "plans", params(("id" = String, Path)), request_body = CancelBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn cancel_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<CancelBody>,
 ) -> ChangeAnswer {
@@ -369,13 +383,13 @@ pub struct WaiveBody {
 
 /// Waives a rule for a plan
 #[utoipa::path(post, path = "/v1/plans/{id}/waive", tag = "plans", params(("id" = String, Path)), request_body = WaiveBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = PlanChangeView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn waive_rule(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<WaiveBody>,
 ) -> ChangeAnswer {
@@ -413,7 +427,7 @@ pub struct UndoView {
 ))]
 pub async fn undo_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> Result<Json<UndoView>, Problem> {

@@ -6,8 +6,7 @@ use api::next_steps::NextStep;
 use api::plan_list::PlanListRequest;
 use api::results::{LineDetail, ResultRange};
 use api::view::{ChangesView, PlanListPage, PlanOverview, PlanView};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Json;
 use plan::stage::StateName;
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use store::PlanFilter;
 use utoipa::{IntoParams, ToSchema};
 
+use super::request::{UrlPath, UrlQuery};
 use crate::event_feed::PlanEvent;
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -58,14 +58,13 @@ fn default_plan_limit() -> usize {
 
 /// Lists plans, newest first
 #[utoipa::path(get, path = "/v1/plans", tag = "plans", params(PlanQuery), responses(
-    (status = 200, body = Object),
+    (status = 200, body = PlanListPage),
     (status = 400, body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn list_plans(
     State(state): State<Arc<ServerState>>,
-    query: Result<Query<PlanQuery>, QueryRejection>,
+    UrlQuery(query): UrlQuery<PlanQuery>,
 ) -> Result<Json<PlanListPage>, Problem> {
-    let Query(query) = query.map_err(|rejection| refuse_query(&rejection))?;
     let request = PlanListRequest {
         filter: PlanFilter {
             phase: query.phase,
@@ -87,12 +86,8 @@ pub async fn list_plans(
     Ok(Json(page.await?))
 }
 
-fn refuse_query(rejection: &QueryRejection) -> Problem {
-    Problem::bad_request("bad_query", rejection.body_text())
-}
-
 /// Lists what needs you, and what waits for something else
-#[utoipa::path(get, path = "/v1/overview", tag = "plans", responses((status = 200, body = Object)))]
+#[utoipa::path(get, path = "/v1/overview", tag = "plans", responses((status = 200, body = PlanOverview)))]
 pub async fn get_overview(
     State(state): State<Arc<ServerState>>,
 ) -> Result<Json<PlanOverview>, Problem> {
@@ -104,19 +99,19 @@ pub async fn get_overview(
 }
 
 /// What can be done next with a plan, most useful first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct NextStepList {
     pub next_steps: Vec<NextStep>,
 }
 
 /// Lists what you can do next with a plan
 #[utoipa::path(get, path = "/v1/plans/{id}/next-steps", tag = "plans", params(("id" = String, Path)), responses(
-    (status = 200, body = Object),
+    (status = 200, body = NextStepList),
     (status = 404, body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn list_next_steps(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
 ) -> Result<Json<NextStepList>, Problem> {
     let plan_id = state.engine.resolve_plan(&id).await?;
     let steps = state.engine.view("why", Some(plan_id), move |engine| {
@@ -136,15 +131,14 @@ pub struct DiffQuery {
 
 /// Shows what a plan changed, file by file, with the hunks that can be picked
 #[utoipa::path(get, path = "/v1/plans/{id}/diff", tag = "plans", params(("id" = String, Path), DiffQuery), responses(
-    (status = 200, body = Object),
+    (status = 200, body = ChangesView),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn show_changes(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
-    query: Result<Query<DiffQuery>, QueryRejection>,
+    UrlPath(id): UrlPath<String>,
+    UrlQuery(query): UrlQuery<DiffQuery>,
 ) -> Result<Json<ChangesView>, Problem> {
-    let Query(query) = query.map_err(|rejection| refuse_query(&rejection))?;
     let range = match query.range.as_deref().map(str::parse::<ResultRange>) {
         None => ResultRange::Current,
         Some(Ok(range)) => range,
@@ -168,12 +162,12 @@ pub async fn show_changes(
 
 /// Shows a plan
 #[utoipa::path(get, path = "/v1/plans/{id}", tag = "plans", params(("id" = String, Path, description = "Plan id or handle")), responses(
-    (status = 200, body = Object, headers(("etag" = String, description = "The plan's version"))),
+    (status = 200, body = PlanView, headers(("etag" = String, description = "The plan's version"))),
     (status = 404, body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn get_plan(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
 ) -> Result<(HeaderMap, Json<PlanView>), Problem> {
     let plan_id = state.engine.resolve_plan(&id).await?;
     let view = state
@@ -224,8 +218,8 @@ pub struct EventList {
 ))]
 pub async fn list_plan_events(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
-    Query(query): Query<EventQuery>,
+    UrlPath(id): UrlPath<String>,
+    UrlQuery(query): UrlQuery<EventQuery>,
 ) -> Result<Json<EventList>, Problem> {
     let plan_id = state.engine.resolve_plan(&id).await?;
     let limit = query.limit.clamp(1, MAX_EVENTS);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use plan::PlanVersion;
@@ -38,6 +38,34 @@ impl<T: DeserializeOwned> FromRequest<Arc<ServerState>> for JsonBody<T> {
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| Problem::bad_request("bad_body", format!("Bad body: {error}.")))
+    }
+}
+
+/// The parts of a path that a route names. Refused with a problem if they are not text.
+pub struct UrlPath<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for UrlPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Problem::bad_request("bad_path", rejection.body_text())),
+        }
+    }
+}
+
+/// The parameters after the question mark. Refused with a problem if they are not what the route takes.
+pub struct UrlQuery<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(rejection) => Err(Problem::bad_request("bad_query", rejection.body_text())),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use api::reviews::{self, ChosenHunks, NewComment, ReviewChange, RewrittenComment, ViewedMark};
 use api::view::ReviewView;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Json;
 use plan::HunkId;
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::plans::version_header;
-use super::request::JsonBody;
+use super::request::{JsonBody, UrlPath};
 use crate::engine_access::WriteConditions;
 use crate::problem::Problem;
 use crate::state::ServerState;
@@ -29,12 +29,12 @@ type ReviewAnswer = Result<(HeaderMap, Json<ReviewView>), Problem>;
 
 /// Shows your review of a plan
 #[utoipa::path(get, path = "/v1/plans/{id}/review", tag = "plans", params(("id" = String, Path)), responses(
-    (status = 200, body = Object, headers(("etag" = String, description = "The plan's version"))),
+    (status = 200, body = ReviewView, headers(("etag" = String, description = "The plan's version"))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn show_review(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
 ) -> ReviewAnswer {
     let plan_id = state.engine.resolve_plan(&id).await?;
     let view = state.engine.view("review", Some(plan_id), move |engine| {
@@ -143,13 +143,13 @@ pub struct DropBody {
 ///
 /// The plan itself does not change, so its version stays.
 #[utoipa::path(post, path = "/v1/plans/{id}/review", tag = "plans", params(("id" = String, Path)), request_body = ReviewBody, responses(
-    (status = 200, body = Object, headers(("etag" = String), ("idempotency-key" = String))),
+    (status = 200, body = ReviewView, headers(("etag" = String), ("idempotency-key" = String))),
     (status = "4XX", body = Problem, content_type = "application/problem+json"),
     (status = "5XX", body = Problem, content_type = "application/problem+json"),
 ))]
 pub async fn edit_review(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
     conditions: WriteConditions,
     JsonBody(body): JsonBody<ReviewBody>,
 ) -> ReviewAnswer {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Json;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::request::JsonBody;
+use super::request::{JsonBody, UrlPath};
 use crate::guard::CurrentSession;
 use crate::problem::Problem;
 use crate::session::{SessionView, StartedSession};
@@ -72,7 +72,7 @@ pub async fn list_sessions(
 ))]
 pub async fn end_session(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
 ) -> Result<StatusCode, Problem> {
     let ended = state.sessions.end_session(&id);
     if ended.map_err(|error| unusable_sessions(&error))? {
