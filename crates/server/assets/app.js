@@ -4,16 +4,22 @@ import { bindBoard, handleBoardKey, startBoardTimers, updateBoard } from "./boar
 import { follow } from "./events.js";
 import { bindForms, setOnline, showProblem } from "./forms.js";
 import { showPlace } from "./places.js";
-import { bindReview, clearReview, handleReviewKey } from "./review.js";
+import { bindActivity, followAgent, isPaused } from "./activity.js";
+import { bindReview, clearReview, handleReviewKey, reviewParameters, setFolded } from "./review.js";
+import { ReviewState } from "./review_state.js";
 import { endSession, enter, fragment, hasSession, Problem, send } from "./session.js";
 
 const main = document.querySelector("#main");
 const connection = document.querySelector("#connection");
 let page = null;
+/// The review that the page shows, if it shows one.
+let shownReview = null;
 let shownAt = Date.now();
 let isOffline = false;
 let refreshTimer = null;
 let eventTimer = null;
+
+const RESULTS = /^r\d+(\.\.(r\d+)?)?$/;
 
 /// Where an address leads: the fragment to load and how to bring it to life.
 function choosePage(path) {
@@ -21,17 +27,28 @@ function choosePage(path) {
   if (words.length === 0) return { kind: "board", fragment: "/fragments/board" };
   if (words[0] === "new") return { kind: "new", fragment: `/fragments/new${location.search}` };
   if (words[0] === "about") return { kind: "about", fragment: "/fragments/about" };
-  const tab = ["review", "activity", "why"].includes(words[1]) ? words[1] : "review";
-  const search = /^r\d+$/.test(words[1]) ? `?results=${words[1]}` : location.search;
-  return { kind: tab, plan: words[0], fragment: `/fragments/plans/${encodeURIComponent(words[0])}/${tab}${tab === "review" ? search : ""}` };
+  const tab = ["activity", "why"].includes(words[1]) ? words[1] : "review";
+  const fragment = `/fragments/plans/${encodeURIComponent(words[0])}/${tab}`;
+  if (tab !== "review") return { kind: tab, plan: words[0], fragment };
+  const parameters = reviewParameters(words[0]);
+  const asked = new URLSearchParams(location.search);
+  const results = RESULTS.test(words[1] ?? "") ? words[1] : asked.get("results");
+  if (results) parameters.set("results", results);
+  // A range is compared as it is; "whole" is for who wants to see everything as if it were new.
+  if (results || asked.has("whole")) parameters.delete("looked");
+  return { kind: tab, plan: words[0], fragment: `${fragment}?${parameters}` };
 }
 
 async function show(isRefresh = false) {
   const wanted = { ...choosePage(location.pathname), address: location.pathname + location.search };
   page = wanted;
   let html;
+  let review;
   try {
-    html = await fragment(wanted.fragment);
+    [html, review] = await Promise.all([
+      fragment(wanted.fragment),
+      wanted.kind === "review" ? ReviewState.load(wanted.plan) : null,
+    ]);
   } catch (error) {
     if (page === wanted) showFailure(error, isRefresh);
     return;
@@ -49,7 +66,10 @@ async function show(isRefresh = false) {
   document.title = heading ? `${heading.textContent.trim()} · Planwright` : "Planwright";
   bindForms(main, onDone, onChanged);
   if (wanted.kind === "board") bindBoard(main, refresh);
-  if (wanted.kind === "review") bindReview(main, planId());
+  if (wanted.kind === "review" && planId()) bindReview(main, planId(), refresh, review);
+  shownReview = review;
+  if (wanted.kind === "activity") bindActivity(main, refresh);
+  bindHead();
   if (main.querySelector("#new-plan")) bindNew();
   for (const button of main.querySelectorAll("[data-end-session]")) {
     button.addEventListener("click", async () => {
@@ -59,6 +79,29 @@ async function show(isRefresh = false) {
   }
   if (kept) restorePlace(kept);
   else if (!isRefresh && !showPlace(main)) window.scrollTo(0, 0);
+  if (wanted.kind === "activity") followAgent(main);
+}
+
+/// The head of a plan's page: long texts on demand, and the choice of results.
+function bindHead() {
+  for (const text of main.querySelectorAll(".clamped")) {
+    if (text.scrollHeight <= text.clientHeight + 2) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "show-all";
+    button.textContent = "Show all";
+    button.setAttribute("aria-expanded", "false");
+    button.addEventListener("click", () => {
+      const isWhole = text.classList.toggle("whole");
+      button.textContent = isWhole ? "Show less" : "Show all";
+      button.setAttribute("aria-expanded", String(isWhole));
+    });
+    text.after(button);
+  }
+  main.querySelector("#since")?.addEventListener("change", (event) => {
+    const { handle, lastResult } = main.querySelector(".plan-head").dataset;
+    go(event.target.value === "" ? `/${handle}/review?whole` : `/${handle}/${event.target.value}..r${lastResult}`);
+  });
 }
 
 function planId() {
@@ -71,13 +114,23 @@ function keepPlace() {
   return {
     top: window.scrollY,
     focus: active && main.contains(active) ? active.id || active.dataset?.plan : null,
-    open: [...main.querySelectorAll("details[open][id]")].map((one) => one.id),
+    details: [...main.querySelectorAll("details[id]")].map((one) => [one.id, one.open]),
+    folded: [...main.querySelectorAll(".file[data-fold-chosen]")].map((file) => [file.dataset.mark, file.classList.contains("folded")]),
   };
 }
 
 function restorePlace(kept) {
   window.scrollTo(0, kept.top);
-  for (const id of kept.open) document.getElementById(id)?.setAttribute("open", "");
+  for (const [id, isOpen] of kept.details) {
+    const again = document.getElementById(id);
+    if (again) again.open = isOpen;
+  }
+  const folded = new Map(kept.folded);
+  for (const file of main.querySelectorAll(".file")) {
+    if (!folded.has(file.dataset.mark)) continue;
+    setFolded(file, folded.get(file.dataset.mark));
+    file.dataset.foldChosen = "";
+  }
   if (!kept.focus) return;
   const again = document.getElementById(kept.focus) ?? main.querySelector(`[data-plan="${CSS.escape(kept.focus)}"]`);
   again?.focus({ preventScroll: true });
@@ -110,7 +163,7 @@ function showSignIn() {
 }
 
 async function onDone(answer, form) {
-  if (form.id === "send-back") clearReview(planId());
+  if (form.id === "send-back") await clearReview(main, planId(), shownReview);
   if (form.id === "undo") {
     const undo = answer.undo_plan_id ?? answer.plan_id;
     return go(`/${undo.toLowerCase()}`);
@@ -181,6 +234,7 @@ function onEvent(event) {
   const isBoard = page?.kind === "board";
   const isThisPlan = planId() === event.plan_id;
   if (!isBoard && !isThisPlan) return;
+  if (page.kind === "activity" && isPaused()) return;
   const typing = main.contains(document.activeElement) && /^(TEXTAREA|INPUT)$/.test(document.activeElement.tagName)
     && document.activeElement.id !== "filter" && document.activeElement.type !== "checkbox";
   const isReviewing = page?.kind === "review" && main.querySelector(".file") !== null;
@@ -208,6 +262,18 @@ document.addEventListener("click", (event) => {
   go(link.getAttribute("href"));
 });
 
+/// A menu closes when somebody does something else.
+function closeMenus(except) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(except)) menu.open = false;
+  }
+}
+
+document.addEventListener("pointerdown", (event) => closeMenus(event.target));
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") closeMenus(null);
+});
+
 document.addEventListener("keydown", (event) => {
   const isTyping = /^(TEXTAREA|INPUT|SELECT)$/.test(event.target.tagName) && event.target.type !== "checkbox";
   if (event.key === "Escape" && isTyping) { event.target.blur(); return; }
@@ -220,6 +286,8 @@ document.addEventListener("keydown", (event) => {
   const handled = page?.kind === "board" ? handleBoardKey(main, event.key) : handleReviewKey(main, event.key);
   if (handled) event.preventDefault();
 });
+
+document.querySelector("#keys").addEventListener("click", () => document.querySelector("#help").showModal());
 
 document.querySelector("#theme").addEventListener("click", () => {
   const isDark = getComputedStyle(document.documentElement).colorScheme.includes("dark");
@@ -237,7 +305,7 @@ setInterval(() => { if (isOffline) describeConnection(); }, 1000);
 setInterval(() => { if (!isOffline && page?.kind === "board") show(true); }, 30000);
 startBoardTimers(main, () => !isOffline && page?.kind === "board");
 setInterval(() => {
-  if (!isOffline && page?.kind === "activity" && main.querySelector("[data-live]")) show(true);
+  if (!isOffline && page?.kind === "activity" && !isPaused() && main.querySelector("[data-live]")) show(true);
 }, 2000);
 
 async function start() {

@@ -1,138 +1,84 @@
 // Which hunks land. What is rejected stays out of the landing and becomes a plan of its own.
 
-import { readDraft, writeDraft } from "./drafts.js";
-import { prepareForm, turnOff } from "./forms.js";
-import { send } from "./session.js";
+import { prepareForm, showProblem, turnOff } from "./forms.js";
+import { Problem, send } from "./session.js";
 
 /// How many hunks the shown command names. A command for 1,200 hunks would fill the screen.
 const MAX_SHOWN_FLAGS = 3;
 
-/// How many hunks are remembered as seen.
-const MAX_SEEN_HUNKS = 5000;
-
-/// Enough of a hunk's id to recognize it.
-const shorten = (hunk) => hunk.slice(0, 16);
-
-export function bindChoices(root, review, plan) {
+export function bindChoices(root, review, plan, state) {
   const form = root.querySelector("#land");
   if (!form) return;
-  const choices = new HunkChoices(review, plan);
   const button = form.querySelector("button");
+  const note = root.querySelector("#land-note");
+  const branch = form.querySelector("[name=branch]");
   const command = root.querySelector(".footer .command");
-  const whole = { label: button.textContent, command: command.textContent };
+  const whole = { label: button.textContent, command: command.textContent, note: note.textContent };
+  // Two files that only make sense together share a hunk.
+  const hunks = [...new Set([...review.querySelectorAll(".hunk-choice")].map((box) => box.dataset.hunk))];
+  const sort = () => {
+    const of = (...words) => hunks.filter((hunk) => words.includes(state.standingOf(hunk)));
+    return { kept: of("unmarked", "accepted"), rejected: of("rejected"), undecided: of("undecided") };
+  };
   const apply = () => {
-    const { kept, rejected, undecided } = choices.sort();
+    const { kept, rejected, undecided } = sort();
     for (const row of review.querySelectorAll("tr.choice")) {
       const box = row.querySelector(".hunk-choice");
-      showChoice(row, box, kept.includes(box.dataset.hunk), undecided.includes(box.dataset.hunk));
+      const standing = state.standingOf(box.dataset.hunk);
+      showChoice(row, box, standing === "unmarked" || standing === "accepted", standing === "undecided");
     }
-    for (const line of review.querySelectorAll("tr[data-hunk]")) {
-      line.classList.toggle("rejected", rejected.includes(line.dataset.hunk));
-    }
+    const left = new Set(rejected);
+    for (const hunk of review.querySelectorAll(".hunk")) hunk.classList.toggle("rejected", left.has(hunk.dataset.hunk));
     // A single hunk is landed or not: there is nothing to choose, unless an earlier choice is still open.
-    review.classList.toggle("unchoosable", choices.hunks.length === 1 && kept.length === 1);
-    const isWhole = kept.length === choices.hunks.length;
-    const part = `${whole.label.replace("Land", `Land ${kept.length} of ${choices.hunks.length} hunks`)}; the rest becomes a plan`;
-    button.textContent = isWhole || undecided.length > 0 ? whole.label : part;
-    const isOff = kept.length === 0 || undecided.length > 0;
-    turnOff(button, isOff);
+    review.classList.toggle("unchoosable", hunks.length === 1 && kept.length === 1);
+    const isWhole = kept.length === hunks.length;
+    const place = branch?.value.trim() ? `Land on ${branch.value.trim()}` : whole.label;
+    const part = `${place.replace("Land", `Land ${kept.length} of ${hunks.length} hunks`)}; the rest becomes a plan`;
+    button.textContent = isWhole || undecided.length > 0 ? place : part;
+    // What was judged is the whole result.
+    note.textContent = isWhole || undecided.length > 0 ? whole.note : "Rules were not checked on this choice yet. They are, before it lands.";
     command.textContent = isWhole || kept.length === 0 ? whole.command : `${whole.command}${showFlags(kept)}`;
     command.hidden = undecided.length > 0;
     showUndecided(root, undecided);
+    turnOff(button, kept.length === 0 || undecided.length > 0 || state.isChanging);
   };
+  const decide = (box, isAccepted) => {
+    const choice = isAccepted ? "accepted" : "rejected";
+    state.change({ choose: { hunks: [box.dataset.hunk], choice } }).then(
+      () => showProblem(form, null),
+      (error) => showProblem(form, error instanceof Problem ? error.body : { title: "The server does not answer. The choice was not kept." }),
+    );
+  };
+  // While a choice is on its way, nothing can land without it.
+  state.listen(() => {
+    if (state.isChanging) turnOff(button, true);
+    else apply();
+  });
+  branch?.addEventListener("input", apply);
   review.addEventListener("change", (event) => {
     const box = event.target.closest(".hunk-choice");
-    if (!box) return;
-    choices.decide(box, box.checked);
-    apply();
+    if (box) decide(box, box.checked);
   });
   review.addEventListener("click", (event) => {
     const decision = event.target.closest(".accept-hunk, .reject-hunk");
     if (!decision) return;
     const box = decision.closest("tr").querySelector(".hunk-choice");
-    choices.decide(box, decision.classList.contains("accept-hunk"));
-    apply();
+    decide(box, decision.classList.contains("accept-hunk"));
     box.focus({ preventScroll: true });
   });
-  prepareForm(form, async (extra) => {
-    const { kept } = choices.sort();
-    if (kept.length === choices.hunks.length) return;
+  prepareForm(form, async (extra, requestBody) => {
+    const { kept } = sort();
+    if (kept.length === hunks.length) return;
     const body = { shown: review.dataset.shown, hunks: kept, mode: "take_keep_rest" };
     const key = { ...extra, "Idempotency-Key": `${extra["Idempotency-Key"]}-pick` };
     const picked = await send("POST", `/v1/plans/${plan}/pick`, body, key);
     // The rules of the landing are checked on the picked result.
     form.dataset.version = picked.version;
     extra["If-Match"] = `"${picked.version}"`;
+    // The pick made another result, and its answer names it.
+    delete requestBody.shown;
   });
   apply();
-}
-
-/// A person's choices for a plan. They are kept until the plan's drafts are dropped, and outlive the result they were
-/// made on: the id of a hunk stays the same while its lines do.
-class HunkChoices {
-  constructor(review, plan) {
-    this.name = `${plan}:choices`;
-    this.files = new Map();
-    for (const box of review.querySelectorAll(".hunk-choice")) {
-      const file = box.closest(".file");
-      const paths = [file.dataset.path, file.dataset.from].filter(Boolean);
-      // Two files that only make sense together share a hunk.
-      this.files.set(box.dataset.hunk, [...(this.files.get(box.dataset.hunk) ?? []), ...paths]);
-    }
-    this.hunks = [...this.files.keys()];
-    this.carryOver();
-  }
-
-  read() {
-    return { rejected: {}, undecided: {}, seen: [], ...readDraft(this.name, {}) };
-  }
-
-  write(stored) {
-    const isEmpty = Object.keys(stored.rejected).length + Object.keys(stored.undecided).length === 0;
-    const seen = [...new Set([...this.hunks.map(shorten), ...stored.seen])].slice(0, MAX_SEEN_HUNKS);
-    writeDraft(this.name, isEmpty ? "" : { ...stored, seen });
-  }
-
-  /// A rejected hunk that a newer result replaced says nothing about what replaced it, and neither does silence:
-  /// new hunks of its file are undecided.
-  carryOver() {
-    const stored = this.read();
-    const isGone = (hunk) => !this.files.has(hunk);
-    const lost = new Set();
-    for (const [hunk, choice] of [...Object.entries(stored.rejected), ...Object.entries(stored.undecided)]) {
-      if (isGone(hunk) && !choice.lost) {
-        choice.paths.forEach((path) => lost.add(path));
-        choice.lost = true;
-      }
-    }
-    const seen = new Set(stored.seen);
-    for (const [hunk, paths] of this.files) {
-      const isNew = !seen.has(shorten(hunk)) && !(hunk in stored.rejected);
-      if (isNew && paths.some((path) => lost.has(path))) stored.undecided[hunk] = { paths };
-    }
-    for (const hunk of Object.keys(stored.undecided)) {
-      if (isGone(hunk)) delete stored.undecided[hunk];
-    }
-    this.write(stored);
-  }
-
-  decide(box, isAccepted) {
-    const hunk = box.dataset.hunk;
-    const stored = this.read();
-    delete stored.undecided[hunk];
-    if (isAccepted) delete stored.rejected[hunk];
-    else stored.rejected[hunk] = { paths: this.files.get(hunk) };
-    this.write(stored);
-  }
-
-  sort() {
-    const { rejected, undecided } = this.read();
-    return {
-      kept: this.hunks.filter((hunk) => !(hunk in rejected) && !(hunk in undecided)),
-      rejected: this.hunks.filter((hunk) => hunk in rejected),
-      undecided: this.hunks.filter((hunk) => hunk in undecided),
-    };
-  }
 }
 
 function showChoice(row, box, isKept, isUndecided) {
@@ -153,7 +99,7 @@ function showChoice(row, box, isKept, isUndecided) {
     button.textContent = label;
     note.append(button);
   }
-  row.cells[0].append(note);
+  row.querySelector(".hunk-bar").append(note);
 }
 
 function showFlags(kept) {

@@ -90,7 +90,7 @@ function readBody(form) {
     } else if (field.dataset.argument !== undefined) {
       if (field.value !== "") (body.arguments ??= []).push([field.dataset.argument, field.value]);
     } else if (field.dataset.limit !== undefined) {
-      if (field.value !== "") (body.limits ??= {})[field.dataset.limit] = toLimit(field.value);
+      if (field.value !== "") (body.limits ??= {})[field.dataset.limit] = field.dataset.limit === "tokens" ? readCount(field.value) : field.value.trim();
     } else if (field.value !== "") {
       body[field.name] = field.value;
     }
@@ -98,8 +98,10 @@ function readBody(form) {
   return body;
 }
 
-function toLimit(text) {
-  return /^\d+$/.test(text) ? Number(text) : text;
+/// A number such as `500k`. The server refuses what is none.
+function readCount(text) {
+  const [, digits, unit] = text.trim().match(/^(\d+)\s*([km]?)$/i) ?? [];
+  return digits === undefined ? text : Number(digits) * { "": 1, k: 1e3, m: 1e6 }[unit.toLowerCase()];
 }
 
 /// Shows a problem inside the form that caused it.

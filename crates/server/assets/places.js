@@ -1,5 +1,7 @@
 // Places in the review: hunks, files and lines, reached by keys, links and the address.
 
+import { commentButtonOf, rowOf } from "./lines.js";
+
 /// How many frames a jump may take to settle.
 const MAX_FRAMES = 20;
 
@@ -26,16 +28,14 @@ export function reveal(element, block = "start") {
 /// The links of the file list name paths, so that an address means the same for a newer result.
 export function bindPlaces(root) {
   visited = null;
-  for (const link of root.querySelectorAll(".file-list a")) {
-    const file = document.getElementById(link.dataset.file);
-    link.setAttribute("href", `#${encodePath(file.dataset.path)}`);
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-      event.preventDefault();
-      history.replaceState(null, "", link.getAttribute("href"));
-      showPlace(root);
-    });
-  }
+  for (const link of root.querySelectorAll(".file-list a")) link.setAttribute("href", `#${encodePath(link.title)}`);
+  root.querySelector(".file-list")?.addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+    event.preventDefault();
+    history.replaceState(null, "", link.getAttribute("href"));
+    showPlace(root);
+  });
 }
 
 function encodePath(path) {
@@ -50,13 +50,20 @@ export function showPlace(root) {
   const find = (path) => files.find((file) => file.dataset.path === path);
   const [, path, number] = name.match(/^(.*):(\d+)$/s) ?? [];
   const file = find(name) ?? (path === undefined ? undefined : find(path));
-  const lines = file && number ? [...file.querySelectorAll(`tr[data-line="${number}"]`)] : [];
+  const lines = file && number ? [...file.querySelectorAll(`[data-line="${number}"]`)] : [];
   const line = lines.find((one) => one.dataset.side === "new") ?? lines[0];
   const place = line ?? file ?? document.getElementById(name);
   if (!place) return false;
-  reveal(place, line ? "center" : "start");
-  line?.querySelector(".comment-on")?.focus({ preventScroll: true });
+  if (file) unfold(file);
+  reveal(line ? rowOf(line) : place, line ? "center" : "start");
+  if (line) commentButtonOf(line)?.focus({ preventScroll: true });
   return true;
+}
+
+/// Who asks for a file wants to see it.
+function unfold(file) {
+  file.classList.remove("folded", "viewed");
+  file.querySelector(".fold").setAttribute("aria-expanded", "true");
 }
 
 function readName(hash) {

@@ -1,175 +1,169 @@
-// The review: viewed files, which hunks land, comments on lines, and what is sent back.
+// The review: viewed files, which hunks land, comments, more context, and what is new since somebody looked.
 
 import { bindChoices } from "./choices.js";
+import { bindComments, findSelectedLines, markCommentsSent } from "./comments.js";
 import { readDraft, writeDraft } from "./drafts.js";
-import { prepareForm } from "./forms.js";
+import { commentButtonOf, fileOf, LINE, lineOf } from "./lines.js";
 import { bindPlaces, moveToHunk, reveal } from "./places.js";
+import { realPath } from "./review_state.js";
+import { fragment } from "./session.js";
 
-export function bindReview(root, plan) {
+/// How many unchanged lines are shown at once.
+const CONTEXT_STEP = 20;
+const NARROW = "(max-width: 1080px)";
+const LAYOUT = "planwright-layout";
+
+export function bindReview(root, plan, reload, state) {
   const review = root.querySelector(".review");
   if (!review) return;
   bindPlaces(review);
-  bindViewed(review, plan);
-  bindComments(review, plan);
-  if (review.dataset.shown) bindChoices(root, review, plan);
+  bindFileList(review);
+  bindViewed(review, state);
+  bindComments(review, plan, state);
+  bindContext(review);
+  bindFooter(root);
+  rememberLook(root, plan);
+  review.querySelector("#layout")?.addEventListener("click", () => switchLayout(reload));
+  root.querySelector("#seen-news")?.addEventListener("click", () => {
+    setLooked(root, plan);
+    reload();
+  });
+  if (review.dataset.shown) bindChoices(root, review, plan, state);
 }
 
-function bindViewed(review, plan) {
-  const name = `${plan}:viewed`;
-  const apply = () => {
-    const viewed = readDraft(name, []);
-    let count = 0;
-    for (const file of review.querySelectorAll(".file")) {
-      // A mark belongs to the content, so a changed file is no longer viewed.
-      const isViewed = viewed.includes(file.dataset.mark);
-      file.classList.toggle("viewed", isViewed);
-      file.querySelector(".viewed-mark").checked = isViewed;
-      review.querySelector(`.file-list a[data-file="${file.id}"]`)?.classList.toggle("viewed", isViewed);
-      count += Number(isViewed);
-    }
-    const total = review.querySelectorAll(".file").length;
-    review.querySelector("#viewed-count").textContent = `${count} of ${total} viewed`;
-  };
-  for (const file of review.querySelectorAll(".file")) {
-    file.querySelector(".viewed-mark").addEventListener("change", (event) => {
-      const others = readDraft(name, []).filter((mark) => mark !== file.dataset.mark);
-      writeDraft(name, event.target.checked ? [...others, file.dataset.mark] : others);
-      apply();
+/// What the address of a review's fragment needs besides the results.
+export function reviewParameters(word) {
+  const parameters = new URLSearchParams();
+  const looked = readDraft(`${word.toLowerCase()}:looked`, 0);
+  if (looked > 0) parameters.set("looked", String(looked));
+  if (localStorage.getItem(LAYOUT) === "split" && !matchMedia(NARROW).matches) parameters.set("layout", "split");
+  return parameters;
+}
+
+function switchLayout(reload) {
+  if (localStorage.getItem(LAYOUT) === "split") localStorage.removeItem(LAYOUT);
+  else localStorage.setItem(LAYOUT, "split");
+  reload();
+}
+
+/// Who sees a plan's result for the first time has looked at it. Later results are new until somebody says otherwise.
+function rememberLook(root, plan) {
+  if (readDraft(`${plan.toLowerCase()}:looked`, 0) === 0) setLooked(root, plan);
+}
+
+/// The address of a plan may name it by its handle or its id.
+function setLooked(root, plan) {
+  const { handle, lastResult } = root.querySelector(".plan-head").dataset;
+  for (const word of [plan, handle]) writeDraft(`${word.toLowerCase()}:looked`, Number(lastResult) || "");
+}
+
+function bindFileList(review) {
+  // On a narrow screen the diff comes first, the list of files on demand.
+  if (matchMedia(NARROW).matches) review.querySelector("#file-box").open = false;
+  for (const button of review.querySelectorAll(".fold")) {
+    button.addEventListener("click", () => {
+      const file = fileOf(button);
+      const isFolded = file.classList.contains("folded") || file.classList.contains("viewed");
+      setFolded(file, !isFolded);
+      file.dataset.foldChosen = "";
     });
   }
+  review.querySelector("#file-filter")?.addEventListener("input", (event) => {
+    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const link of review.querySelectorAll(".file-list a")) {
+      const path = link.title.toLowerCase();
+      link.hidden = !words.every((word) => path.includes(word));
+    }
+    for (const name of review.querySelectorAll(".directory")) name.hidden = words.length > 0;
+    if (words.length > 0) for (const group of review.querySelectorAll(".file-group")) group.open = true;
+  });
+}
+
+export function setFolded(file, isFolded) {
+  file.classList.toggle("folded", isFolded);
+  if (!isFolded) file.classList.remove("viewed");
+  file.querySelector(".fold").setAttribute("aria-expanded", String(!isFolded));
+}
+
+function bindViewed(review, state) {
+  const files = [...review.querySelectorAll(".file")];
+  const links = new Map([...review.querySelectorAll(".file-list a")].map((link) => [link.dataset.file, link]));
+  const apply = () => {
+    let count = 0;
+    for (const file of files) {
+      // A mark belongs to the content, so a changed file is no longer viewed.
+      const isViewed = state.isViewed(file);
+      file.classList.toggle("viewed", isViewed);
+      file.querySelector(".viewed-mark").checked = isViewed;
+      links.get(file.id)?.classList.toggle("viewed", isViewed);
+      count += Number(isViewed);
+    }
+    review.querySelector("#viewed-count").textContent = `${count} of ${files.length} viewed`;
+  };
+  review.addEventListener("change", (event) => {
+    if (!event.target.matches(".viewed-mark")) return;
+    const file = fileOf(event.target);
+    const mark = { resource: file.dataset.resource, path: realPath(file), viewed: event.target.checked };
+    if (file.dataset.blob) mark.blob = file.dataset.blob;
+    state.change({ view: mark }).then(apply, apply);
+  });
   apply();
 }
 
-function bindComments(review, plan) {
-  const name = `${plan}:comments`;
-  const form = review.querySelector("#send-back");
-  if (form) {
-    // The field holds what was typed and nothing else; comments join it when it is sent.
-    prepareForm(form, async (_extra, body) => {
-      body.text = composeText(readDraft(name, []), body.text ?? "");
+/// Shows unchanged lines above a hunk, or below the last one.
+function bindContext(review) {
+  review.addEventListener("click", async (event) => {
+    const button = event.target.closest(".show-context");
+    if (!button || button.disabled) return;
+    const { old, new: next, count: hidden } = button.dataset;
+    const isTail = hidden === "0";
+    const count = isTail ? CONTEXT_STEP : Math.min(Number(hidden), CONTEXT_STEP);
+    // Above a hunk, the lines next to it are the ones that explain it.
+    const skipped = isTail ? 0 : Number(hidden) - count;
+    const parameters = new URLSearchParams({
+      blob: fileOf(button).dataset.blob, old: Number(old) + skipped, new: Number(next) + skipped, count,
     });
-  }
-  const render = (editing = null) => {
-    for (const row of review.querySelectorAll("tr.mine")) row.remove();
-    const comments = readDraft(name, []);
-    const lost = [];
-    comments.forEach((comment, number) => {
-      const line = findLine(review, comment);
-      if (line) line.after(commentRow(comment, number, editing === number));
-      else lost.push(comment);
-    });
-    showList(review, comments, lost);
-    if (form) {
-      const count = comments.length;
-      form.querySelector("[name=text]").required = composeText(comments, "") === "";
-      form.querySelector("button[type=submit]").textContent = count === 0 ? "Send back…" : `Send back ${count}`;
+    if (review.classList.contains("split")) parameters.set("layout", "split");
+    if (review.dataset.results) parameters.set("results", review.dataset.results);
+    button.disabled = true;
+    const handle = document.querySelector(".plan-head").dataset.handle;
+    const html = await fragment(`/fragments/plans/${handle}/context?${parameters}`).catch(() => null);
+    button.disabled = false;
+    if (html === null || !button.isConnected) return;
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const rows = template.content.querySelectorAll("tr");
+    const header = button.closest("tr");
+    if (isTail) {
+      header.before(...rows);
+      button.dataset.old = String(Number(old) + rows.length);
+      button.dataset.new = String(Number(next) + rows.length);
+      if (rows.length < count) header.remove();
+      return;
     }
-    if (editing !== null) review.querySelector("tr.mine textarea")?.focus();
-  };
-  const commentRow = (comment, number, isEditing) => {
-    const row = document.createElement("tr");
-    row.className = "mine";
-    const cell = row.insertCell();
-    cell.colSpan = 4;
-    const card = document.createElement("div");
-    card.className = "comment";
-    cell.append(card);
-    const save = (text) => {
-      const all = readDraft(name, []);
-      if (text.trim() === "") all.splice(number, 1);
-      else all[number].text = text;
-      writeDraft(name, all);
-      render();
-    };
-    if (isEditing) {
-      const field = document.createElement("textarea");
-      field.value = comment.text;
-      field.setAttribute("aria-label", `Comment on ${comment.path} line ${comment.line}`);
-      field.addEventListener("input", () => {
-        const all = readDraft(name, []);
-        all[number].text = field.value;
-        writeDraft(name, all);
-        if (form) form.querySelector("[name=text]").required = composeText(all, "") === "";
-      });
-      field.addEventListener("keydown", (event) => {
-        if (event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey))) {
-          event.preventDefault();
-          event.stopPropagation();
-          save(field.value);
-        }
-      });
-      card.append(field, buttons([["Keep", () => save(field.value)], ["Discard", () => save("")]]));
-    } else {
-      const text = document.createElement("p");
-      text.textContent = comment.text;
-      card.append(text, buttons([["Edit", () => render(number)], ["Discard", () => save("")]]));
-    }
-    return row;
-  };
-  review.addEventListener("click", (event) => {
-    const button = event.target.closest(".comment-on");
-    if (!button) return;
-    const row = button.closest("tr");
-    const all = readDraft(name, []).filter((one) => one.text.trim() !== "");
-    all.push({
-      path: row.closest(".file").dataset.path,
-      side: row.dataset.side,
-      line: Number(row.dataset.line),
-      quote: row.querySelector(".code").textContent,
-      text: "",
-    });
-    writeDraft(name, all);
-    render(all.length - 1);
+    header.after(...rows);
+    button.dataset.count = String(skipped);
+    if (skipped === 0) button.remove();
+    else button.querySelector("span").textContent = `${skipped} lines`;
   });
-  render();
 }
 
-function buttons(pairs) {
-  const box = document.createElement("div");
-  box.className = "actions";
-  for (const [label, act] of pairs) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = label;
-    button.addEventListener("click", act);
-    box.append(button);
-  }
-  return box;
+/// What the button that lands says, and the way to the feedback from anywhere.
+function bindFooter(root) {
+  root.querySelector("#go-send-back")?.addEventListener("click", () => {
+    const form = document.querySelector("#send-back");
+    const field = form.querySelector("#feedback");
+    const isReady = field.value.trim() !== "" || !field.required;
+    if (isReady) form.requestSubmit();
+    else field.focus();
+  });
 }
 
-/// The line a comment belongs to: the same line if its text is the same, otherwise another line with the text.
-function findLine(review, comment) {
-  const file = [...review.querySelectorAll(".file")].find((one) => one.dataset.path === comment.path);
-  if (!file) return null;
-  const lines = [...file.querySelectorAll("tr[data-line]")].filter(
-    (line) => line.querySelector(".code").textContent === comment.quote,
-  );
-  return lines.find((line) => Number(line.dataset.line) === comment.line && line.dataset.side === comment.side)
-    ?? lines[0] ?? null;
-}
-
-function showList(review, comments, lost) {
-  const list = review.querySelector("#comments");
-  if (!list) return;
-  list.replaceChildren(...comments.map((comment) => {
-    const item = document.createElement("li");
-    const note = lost.includes(comment) ? " (its line is gone)" : "";
-    item.textContent = `${comment.path}:${comment.line}${note} ${comment.text}`;
-    return item;
-  }));
-  review.querySelector("#comment-count").textContent = String(comments.length);
-}
-
-/// One feedback for the agent: the person's text, then every comment with the line it quotes.
-function composeText(comments, text) {
-  const parts = comments
-    .filter((comment) => comment.text.trim() !== "")
-    .map((comment) => `${comment.path}:${comment.line}\n> ${comment.quote}\n${comment.text}`);
-  return [text, ...parts].filter((part) => part.trim() !== "").join("\n\n");
-}
-
-export function clearReview(plan) {
-  writeDraft(`${plan}:comments`, []);
+/// Called when a plan was sent back.
+export function clearReview(root, plan, state) {
+  const { lastResult } = root.querySelector(".plan-head").dataset;
+  setLooked(root, plan);
+  return markCommentsSent(plan, Number(lastResult), state);
 }
 
 /// Handles a key; returns whether it was one of the review's.
@@ -184,26 +178,33 @@ export function handleReviewKey(root, key) {
     case "]": show(files[at + 1]); return true;
     case "[": show(files[Math.max(at - 1, 0)]); return true;
     case "v": files[at]?.querySelector(".viewed-mark")?.click(); return true;
-    case "c": moveToLine(root); return true;
+    case "c": commentOnLines(root); return true;
     case "x": toggleHunk(root); return true;
     case "n": moveToHunk(root, 1); return true;
     case "p": moveToHunk(root, -1); return true;
-    case "l": document.querySelector("#land button")?.focus(); return true;
+    case "s": root.querySelector("#layout")?.click(); return true;
+    case "l": document.querySelector("#land > button")?.focus(); return true;
     case "z": document.querySelector("#undo button")?.focus(); return true;
   }
   return false;
 }
 
 function toggleHunk(root) {
-  const line = document.activeElement?.closest("tr[data-hunk]") ?? root.querySelector("tr.changed-first");
-  if (!line) return;
+  const hunk = document.activeElement?.closest(".hunk") ?? root.querySelector("tr.changed-first")?.closest(".hunk");
+  if (!hunk) return;
   const boxes = [...root.querySelectorAll(".hunk-choice")];
-  const box = boxes.find((one) => one.dataset.hunk === line.dataset.hunk && one.checkVisibility());
+  const box = boxes.find((one) => one.dataset.hunk === hunk.dataset.hunk && one.checkVisibility());
   (box?.closest("tr").querySelector(".reject-hunk") ?? box)?.click();
 }
 
-function moveToLine(root) {
-  const focused = document.activeElement?.closest("tr[data-line]");
-  const line = focused ?? root.querySelector("tr.changed-first");
-  line?.querySelector(".comment-on")?.click();
+function commentOnLines(root) {
+  const selected = findSelectedLines(root);
+  if (selected.length > 1) {
+    selected[0].dispatchEvent(new CustomEvent("comment-lines", { bubbles: true, detail: selected }));
+    return;
+  }
+  const focused = lineOf(document.activeElement);
+  const first = root.querySelector("tr.changed-first");
+  const line = focused ?? (first?.matches(LINE) ? first : first?.querySelector(LINE));
+  if (line) commentButtonOf(line)?.click();
 }

@@ -29,9 +29,9 @@ macro_rules! embedded_files {
     };
 }
 
-const SCRIPTS: [EmbeddedFile; 11] = embedded_files!(
+const SCRIPTS: [EmbeddedFile; 15] = embedded_files!(
     "text/javascript; charset=utf-8":
-    "app.js", "board.js", "bulk.js", "choices.js", "drafts.js", "events.js", "forms.js", "places.js", "review.js", "session.js", "theme.js"
+    "activity.js", "app.js", "board.js", "bulk.js", "choices.js", "comments.js", "drafts.js", "events.js", "forms.js", "lines.js", "places.js", "review.js", "review_state.js", "session.js", "theme.js"
 );
 const STYLES: [EmbeddedFile; 1] = embedded_files!("text/css; charset=utf-8": "app.css");
 const ICONS: [EmbeddedFile; 1] = embedded_files!("image/svg+xml": "icon.svg");
@@ -64,16 +64,14 @@ pub fn public_files() -> Router<Arc<ServerState>> {
     for route in PAGE_ROUTES {
         router = router.route(route, get(show_shell));
     }
-    router.route("/{plan}/{result}", get(show_result))
+    router.route("/{plan}/{results}", get(show_results))
 }
 
-/// The page of a plan at one of its results: `/k3f9/r2`.
-async fn show_result(Path((_, result)): Path<(String, String)>) -> Response {
-    match result.parse() {
-        Ok(ResultRange::One(_)) => show_shell().await.into_response(),
-        Ok(ResultRange::Current | ResultRange::Between(..)) | Err(_) => {
-            no_such_route().await.into_response()
-        }
+/// The address of a result, such as `/k3f9/r2` or `/k3f9/r1..r3`.
+async fn show_results(Path((_, results)): Path<(String, String)>) -> Response {
+    match results.parse::<ResultRange>() {
+        Ok(_) => show_shell().await.into_response(),
+        Err(_) => no_such_route().await.into_response(),
     }
 }
 

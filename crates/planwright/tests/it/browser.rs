@@ -56,9 +56,11 @@ fn person_starts_a_plan_sends_it_back_lands_it_and_undoes_it() {
     browser.click("tr.added .comment-on");
     browser.type_into("tr.mine textarea", "Say more");
     browser.click("tr.mine .comment button");
-    browser.wait_for_text("#comments", "src/a.txt:7 Say more");
+    browser.wait_for_text("#comments", "src/a.txt:7");
+    browser.wait_for_text("#comments", "Say more");
     browser.reload();
-    browser.wait_for_text("#comments", "src/a.txt:7 Say more");
+    browser.wait_for_text("#comments", "src/a.txt:7");
+    browser.wait_for_text("#comments", "Say more");
     browser.click("#send-back button");
     wait_for("the agent works again", || env.read_starts().len() == 2);
     browser.wait_for_text("#comment-count", "0");

@@ -24,6 +24,7 @@ mod bad_files;
 mod bad_stores;
 mod board;
 mod browser;
+mod browser_reading;
 mod browser_review;
 mod browser_sharing;
 mod budgets;

@@ -294,7 +294,7 @@ fn hostile_text_is_only_text_on_every_page() {
     let browser = open_page(&server, &env, "/");
     let pages = [
         ("/".to_owned(), ".row", "write"),
-        (format!("/{plan}/review"), ".file", "src/<img src=x"),
+        (format!("/{plan}/review"), ".diffs", "src/<img src=x"),
         (
             format!("/{plan}/activity"),
             "#transcript",
@@ -312,7 +312,7 @@ fn hostile_text_is_only_text_on_every_page() {
         }
         let found = browser.run_script(
             "return [window.attacked ?? null, \
-             document.querySelectorAll('main :is(script, img, svg, iframe, object, style, link, meta)').length, \
+             document.querySelectorAll('main :is(script, img, svg:not(.icon), iframe, object, style, link, meta)').length, \
              /[\\u0000-\\u0008\\u000b-\\u001f\\u202a-\\u202e]/.test(document.body.textContent), document.title]",
         );
         assert_eq!(found[0], Value::Null, "{path}: {found}");

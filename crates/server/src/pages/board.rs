@@ -17,7 +17,7 @@ use store::{PlanFilter, PlanRow};
 use tokio::time::timeout;
 
 use super::new_plan::{NewPlanForm, read_form};
-use super::plan_head::{format_cost, tone_class};
+use super::plan_head::{format_cost, standing_icon, tone_class};
 use super::visible::{format_age, format_elapsed, visible};
 use super::{PageAnswer, render};
 use crate::change_sizes::KnownSize;
@@ -58,6 +58,7 @@ struct BoardRow {
     goal: String,
     standing: &'static str,
     class: &'static str,
+    icon: &'static str,
     agent: String,
     /// What happens, or what is in the way.
     note: String,
@@ -79,7 +80,7 @@ struct BoardRow {
 /// The size of a plan's change, as far as it is known.
 enum ChangeSizeCell {
     None,
-    Lines { added: u64, removed: u64 },
+    Lines { added: String, removed: String },
     Files(String),
 }
 
@@ -205,6 +206,7 @@ fn make_row(state: &ServerState, plan: &BoardPlan, now: Timestamp) -> BoardRow {
         goal: visible(&summary.goal),
         standing: summary.standing.as_str(),
         class: tone_class(summary.standing),
+        icon: standing_icon(summary.standing),
         agent: row.plan.actors().execution.to_string(),
         size: find_size(state, row),
         note,
@@ -261,10 +263,19 @@ fn find_size(state: &ServerState, row: &PlanRow) -> ChangeSizeCell {
     let trees = ChangedTrees::of_result(&row.plan);
     match trees.and_then(|trees| state.change_sizes.find(&trees)) {
         Some(KnownSize::Counted(size)) => ChangeSizeCell::Lines {
-            added: size.added,
-            removed: size.removed,
+            added: shorten_count(size.added),
+            removed: shorten_count(size.removed),
         },
         Some(KnownSize::Uncountable) | None => count_files(row),
+    }
+}
+
+/// A number of at most four signs, so that large changes fit in a row.
+fn shorten_count(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{}k", count / 1000),
+        _ => format!("{}M", count / 1_000_000),
     }
 }
 
@@ -416,6 +427,7 @@ mod tests {
             goal: String::new(),
             standing: "landed",
             class: "",
+            icon: "",
             agent: String::new(),
             note: String::new(),
             note_class: "",

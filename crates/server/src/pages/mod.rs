@@ -5,13 +5,18 @@
 mod about;
 mod activity;
 mod board;
+mod diff_rows;
+mod event_words;
+mod file_groups;
 mod new_plan;
 mod offered_forms;
 mod plan_head;
 mod preview;
 mod review;
+mod syntax;
 mod visible;
 mod why;
+mod word_diff;
 
 use std::sync::Arc;
 
@@ -33,6 +38,7 @@ pub fn fragment_routes() -> Router<Arc<ServerState>> {
         .route("/fragments/board/working", get(board::show_working))
         .route("/fragments/plans/{id}/preview", get(preview::show_preview))
         .route("/fragments/plans/{id}/review", get(review::show_review))
+        .route("/fragments/plans/{id}/context", get(review::show_context))
         .route(
             "/fragments/plans/{id}/activity",
             get(activity::show_activity),

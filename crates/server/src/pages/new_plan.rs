@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::view::ActionView;
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use plan::QualifiedName;
 use serde::Deserialize;
 
@@ -12,6 +12,7 @@ use super::visible::visible;
 use super::{PageAnswer, render};
 use crate::engine_access::EngineView;
 use crate::failure::EngineFailure;
+use crate::routes::request::UrlQuery;
 use crate::state::ServerState;
 
 const MAX_LISTED: usize = 200;
@@ -41,7 +42,7 @@ struct NewPlanTemplate {
 
 pub async fn show_form(
     State(state): State<Arc<ServerState>>,
-    Query(query): Query<FormQuery>,
+    UrlQuery(query): UrlQuery<FormQuery>,
 ) -> PageAnswer {
     let form = state
         .engine

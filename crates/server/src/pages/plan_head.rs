@@ -2,9 +2,10 @@
 
 use api::PlanStanding;
 use api::plans::MIN_REQUEST_DIGITS;
+use api::results::list_results;
 use api::standing::StandingTone;
-use api::view::{PermissionView, PlanErrorView};
-use plan::PlanId;
+use api::view::{PermissionView, PlanErrorView, ResultView};
+use plan::{LandingOptions, PlanId};
 
 use super::offered_forms::OfferedForms;
 use super::visible::{format_age, visible};
@@ -21,6 +22,8 @@ pub struct PlanHead {
     pub details: String,
     pub standing: &'static str,
     pub class: &'static str,
+    /// The icon of its standing.
+    pub icon: &'static str,
     pub version: u64,
     pub facts: Vec<String>,
     pub report: String,
@@ -32,6 +35,88 @@ pub struct PlanHead {
     /// `review`, `activity`, `why`, or nothing for the preview.
     pub tab: &'static str,
     pub is_live: bool,
+    /// Its results, oldest first.
+    pub results: Vec<ResultLink>,
+    /// The number of the last result; 0 if there is none.
+    pub last_result: u32,
+    /// Digest of the result that a landing would land; empty if there is none.
+    pub result_digest: String,
+}
+
+/// One result, as the head links to it.
+pub struct ResultLink {
+    pub number: u32,
+    pub title: String,
+    pub is_shown: bool,
+    /// What is shown is what changed since this one.
+    pub is_compared: bool,
+}
+
+impl PlanHead {
+    /// Marks what is shown: nothing for the current result, `r2`, `r1..r3` or `r1..`.
+    pub fn with_results(mut self, results: &[ResultView], shown: &str) -> Self {
+        let (from, to) = match shown.split_once("..") {
+            Some((from, "")) => (from, format!("r{}", results.len())),
+            Some((from, to)) => (from, to.to_owned()),
+            None if shown.is_empty() => ("", format!("r{}", results.len())),
+            None => ("", shown.to_owned()),
+        };
+        self.results = results
+            .iter()
+            .map(|result| ResultLink {
+                number: result.number,
+                title: describe_result(result),
+                is_shown: to == format!("r{}", result.number),
+                is_compared: from == format!("r{}", result.number),
+            })
+            .collect();
+        self.last_result = results.last().map_or(0, |result| result.number);
+        self
+    }
+
+    /// `from r1 to r3`, or `since r2`.
+    pub fn range_in_words(&self, shown: &str) -> String {
+        let (from, to) = shown.split_once("..").unwrap_or((shown, ""));
+        match to.is_empty() || to == format!("r{}", self.last_result) {
+            true => format!("since {from}"),
+            false => format!("from {from} to {to}"),
+        }
+    }
+
+    /// What the button of the footer does.
+    pub fn describe_decision(&self, forms: &OfferedForms) -> String {
+        let shown = self.results.iter().find(|result| result.is_shown);
+        let shown = shown.map_or(self.last_result, |result| result.number);
+        let last = self.last_result;
+        let place = match self.target.is_empty() {
+            true => String::new(),
+            false => format!(" and lands it on {}", self.target),
+        };
+        if forms.land && shown != last {
+            return format!("You look at r{shown}. The button approves r{last}{place}.");
+        }
+        if forms.land && last > 0 {
+            return format!("Approves r{last}{place}.");
+        }
+        if forms.undo {
+            return "Makes a plan that takes this change back.".to_owned();
+        }
+        if forms.retry {
+            return "Queues the plan again.".to_owned();
+        }
+        String::new()
+    }
+}
+
+fn describe_result(result: &ResultView) -> String {
+    let source = match result.source {
+        "picked" => "A part, picked",
+        "created" => "Created",
+        _ => "Made",
+    };
+    let report = result.report.as_deref().unwrap_or_default();
+    let report = visible(report.lines().next().unwrap_or_default());
+    format!("{source} by {}. {report}", visible(&result.by))
 }
 
 /// A tool call, as a person decides it.
@@ -94,6 +179,13 @@ pub fn read_head(
     let target = target.map_or("", |target| {
         target.strip_prefix("refs/heads/").unwrap_or(target)
     });
+    let results = match tab.is_empty() {
+        true => Vec::new(),
+        false => list_results(lifecycle, plan_id)?,
+    };
+    let result_digest = row.plan.result().map_or_else(String::new, |result| {
+        result.digest(&LandingOptions::default()).to_string()
+    });
     Ok((
         PlanHead {
             plan_id: plan_id.to_string(),
@@ -103,6 +195,7 @@ pub fn read_head(
             agent: view.actors.execution.clone(),
             standing: summary.standing.as_str(),
             class: tone_class(summary.standing),
+            icon: standing_icon(summary.standing),
             version: view.version,
             facts,
             report: visible(view.report.as_deref().unwrap_or_default()),
@@ -118,7 +211,11 @@ pub fn read_head(
             target: target.to_owned(),
             tab,
             is_live: is_live(summary.standing),
-        },
+            results: Vec::new(),
+            last_result: 0,
+            result_digest,
+        }
+        .with_results(&results, ""),
         forms,
     ))
 }
@@ -141,6 +238,26 @@ pub fn tone_class(standing: PlanStanding) -> &'static str {
         StandingTone::Neutral | StandingTone::Quiet => "waiting",
         StandingTone::Attention => "attention",
         StandingTone::Bad => "bad",
+    }
+}
+
+/// The icon of a standing: its id in the shell, without `i-`.
+pub fn standing_icon(standing: PlanStanding) -> &'static str {
+    match standing {
+        PlanStanding::Thinking | PlanStanding::Working | PlanStanding::Landing => "working",
+        PlanStanding::NeedsAnswer => "question",
+        PlanStanding::WaitingForPerson
+        | PlanStanding::StrategyReady
+        | PlanStanding::NeedsReview
+        | PlanStanding::Approved
+        | PlanStanding::Interrupted => "review",
+        PlanStanding::Blocked => "blocked",
+        PlanStanding::Conflict => "conflict",
+        PlanStanding::Failed => "failed",
+        PlanStanding::Waiting | PlanStanding::Ready => "waiting",
+        PlanStanding::Landed | PlanStanding::Done => "landed",
+        PlanStanding::Undone => "undone",
+        PlanStanding::Cancelled => "cancelled",
     }
 }
 

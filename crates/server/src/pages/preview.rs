@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::change_size::ChangedTrees;
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use store::PlanRow;
 use tokio::time::timeout;
 
@@ -14,6 +14,7 @@ use super::plan_head::{PlanHead, read_head};
 use super::visible::visible;
 use super::{PageAnswer, render};
 use crate::change_sizes::KnownSize;
+use crate::routes::request::UrlPath;
 use crate::state::ServerState;
 
 const MAX_PREVIEW_FILES: usize = 12;
@@ -40,7 +41,7 @@ struct PreviewFile {
 
 pub async fn show_preview(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
+    UrlPath(id): UrlPath<String>,
 ) -> PageAnswer {
     let plan_id = state.engine.resolve_plan(&id).await?;
     let (head, forms, recorded, row) = state

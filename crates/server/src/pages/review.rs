@@ -1,24 +1,37 @@
 //! The review: changed files, their diff, rules, and what can be decided.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::diagnosis::diagnose_plan;
-use api::results::{LineDetail, ResultRange, list_hunks};
+use api::results::{ContextRequest, LineDetail, ResultRange, list_context_lines, list_hunks};
 use api::rule_marks::read_rule_marks;
-use api::view::{FileContentKind, FileDiffView, HunkPartName, HunkView, LineKind, LineView};
+use api::view::{ChangesView, FileContentKind, FileDiffView};
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 
+use super::diff_rows::{
+    CodeColors, DiffLayout, DiffRow, DiffStyle, HiddenLines, HunkBlock, HunkChoices, make_blocks,
+    make_context_rows,
+};
+use super::file_groups::FileGroup;
 use super::offered_forms::OfferedForms;
 use super::plan_head::{PlanHead, read_head};
 use super::visible::visible;
 use super::why::{RuleLine, describe_counts, list_known_rules};
 use super::{PageAnswer, render};
 use crate::problem::Problem;
+use crate::routes::request::{UrlPath, UrlQuery};
 use crate::state::ServerState;
 
 const CONTEXT_LINES: usize = 3;
+
+/// Larger diffs are shown without colours.
+const MAX_COLORED_LINES: usize = 10_000;
+
+/// The most unchanged lines that one request shows.
+const MAX_CONTEXT_LINES: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +39,11 @@ pub struct ReviewQuery {
     /// Results to compare, such as `r1..r2`.
     #[serde(default)]
     results: Option<String>,
+    #[serde(default)]
+    layout: DiffLayout,
+    /// The last result that the person looked at. What is new since then is marked.
+    #[serde(default)]
+    looked: Option<u32>,
 }
 
 #[derive(Template)]
@@ -37,74 +55,85 @@ struct ReviewTemplate {
     /// How many rules hold, beside those that are listed.
     counts: Option<String>,
     has_gate: bool,
-    results: Vec<u32>,
     /// The results that were asked for; empty for the current one.
     shown: String,
     /// The digest to pick hunks with; empty if nothing can be picked.
     pickable: String,
+    groups: Vec<FileGroupList>,
     files: Vec<ReviewFile>,
+    layout: DiffLayout,
+    news: Option<ReviewNews>,
+}
+
+/// What is new since somebody looked.
+struct ReviewNews {
+    since: u32,
+    new_parts: usize,
+    parts: usize,
+}
+
+/// The files of a group in the list.
+struct FileGroupList {
+    title: &'static str,
+    is_folded: bool,
+    entries: Vec<FileEntry>,
+    count: usize,
+}
+
+enum FileEntry {
+    Directory(String),
+    File {
+        anchor: String,
+        path: String,
+        name: String,
+        added: usize,
+        removed: usize,
+    },
 }
 
 struct ReviewFile {
     anchor: String,
     path: String,
+    directory: String,
+    name: String,
     /// Its path before it was renamed, or nothing.
     from: String,
     /// Identifies the content, so that a mark on it does not outlive a change.
     mark: String,
+    /// Git's id of the new content, or nothing.
+    blob: String,
+    resource: String,
+    /// The path as JSON, if it cannot be shown as it is.
+    real_path: Option<String>,
     added: usize,
     removed: usize,
     note: String,
-    rows: Vec<DiffRow>,
+    blocks: Vec<HunkBlock>,
+    tail: Option<HiddenLines>,
+    group: FileGroup,
+    /// Nothing in it is new since the person looked.
+    is_known: bool,
 }
 
-/// A row of the diff.
-enum DiffRow {
-    /// Lines that are not shown.
-    Gap(String),
-    /// The choice whether to land a hunk.
-    Choice {
-        hunk: String,
-        label: &'static str,
-    },
-    Line(DiffLine),
-}
-
-struct DiffLine {
-    /// The hunk that it belongs to.
-    hunk: String,
-    /// `added`, `removed` or nothing.
-    class: &'static str,
-    sign: &'static str,
-    side: &'static str,
-    line: usize,
-    old: String,
-    new: String,
-    /// The text, with what changed in it in the middle.
-    before: String,
-    changed: String,
-    after: String,
-    is_first: bool,
+impl ReviewFile {
+    /// Whether only its header is shown at first.
+    fn is_folded(&self) -> bool {
+        self.is_known || self.group == FileGroup::Generated
+    }
 }
 
 pub async fn show_review(
     State(state): State<Arc<ServerState>>,
-    Path(id): Path<String>,
-    Query(query): Query<ReviewQuery>,
+    UrlPath(id): UrlPath<String>,
+    UrlQuery(query): UrlQuery<ReviewQuery>,
 ) -> PageAnswer {
     let plan_id = state.engine.resolve_plan(&id).await?;
-    let range = match query.results.as_deref() {
-        None => ResultRange::Current,
-        Some(text) => text
-            .parse()
-            .map_err(|error: api::results::ParseRangeError| {
-                Problem::bad_request("bad_range", error.to_string())
-            })?,
-    };
+    let range = parse_range(query.results.as_deref())?;
     let shown = match range {
         ResultRange::Current => String::new(),
         ResultRange::One(_) | ResultRange::Between(..) => query.results.unwrap_or_default(),
     };
+    let layout = query.layout;
     let template = state
         .engine
         .view("diff", Some(plan_id), move |engine| {
@@ -113,15 +142,32 @@ pub async fn show_review(
                 context: CONTEXT_LINES,
             };
             let changes = list_hunks(engine.lifecycle, plan_id, range, &[], detail)?;
-            let files = changes.files.iter().enumerate();
             let pickable = changes.pickable.as_ref().filter(|_| forms.land);
-            let choices = match pickable {
-                Some(_) => HunkChoices::Shown,
-                None => HunkChoices::Hidden,
+            let style = DiffStyle {
+                layout,
+                choices: match pickable {
+                    Some(_) => HunkChoices::Shown,
+                    None => HunkChoices::Hidden,
+                },
+                colors: choose_colors(&changes.files),
             };
-            let files: Vec<ReviewFile> = files
-                .map(|(number, file)| show_file(number, file, choices))
+            let mut files: Vec<ReviewFile> = changes
+                .files
+                .iter()
+                .map(|file| show_file(file, style))
                 .collect();
+            sort_files(&mut files);
+            let last = changes.results.len() as u32;
+            let looked = query.looked.filter(|looked| (1..last).contains(looked));
+            // An earlier result is gone once the plan has ended.
+            let news = looked
+                .filter(|_| range == ResultRange::Current)
+                .and_then(|since| {
+                    let earlier = ResultRange::One(since);
+                    let known =
+                        list_hunks(engine.lifecycle, plan_id, earlier, &[], LineDetail::None);
+                    Some(mark_new_parts(since, &known.ok()?, &mut files))
+                });
             let diagnosis = diagnose_plan(engine.lifecycle, plan_id, engine.viewer)?;
             let row = engine.lifecycle.get_plan(plan_id)?;
             let marks = read_rule_marks(engine.lifecycle, &row)?;
@@ -137,38 +183,196 @@ pub async fn show_review(
                 rules,
                 counts: counts.filter(|_| !names_all),
                 has_gate: diagnosis.gate.is_some(),
-                results: changes.results.iter().map(|result| result.number).collect(),
+                groups: group_files(&files),
+                head: head.with_results(&changes.results, &shown),
                 files,
                 shown,
-                head,
                 forms,
+                layout,
+                news,
             })
         })
         .await?;
     render(&template)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HunkChoices {
-    Shown,
-    Hidden,
+/// Marks the parts that an earlier result did not have. Ids of parts survive changes elsewhere in their file.
+fn mark_new_parts(since: u32, known: &ChangesView, files: &mut [ReviewFile]) -> ReviewNews {
+    let known: BTreeSet<String> = known
+        .files
+        .iter()
+        .flat_map(|file| &file.hunks)
+        .map(|hunk| hunk.id.to_string())
+        .collect();
+    let mut news = ReviewNews {
+        since,
+        new_parts: 0,
+        parts: 0,
+    };
+    for file in files {
+        let mut new_in_file = 0;
+        for block in &mut file.blocks {
+            block.is_new = !known.contains(&block.id);
+            new_in_file += usize::from(block.is_new);
+        }
+        news.parts += file.blocks.len();
+        news.new_parts += new_in_file;
+        file.is_known = new_in_file == 0;
+    }
+    news
 }
 
-fn show_file(number: usize, file: &FileDiffView, choices: HunkChoices) -> ReviewFile {
+fn parse_range(text: Option<&str>) -> Result<ResultRange, Problem> {
+    let Some(text) = text else {
+        return Ok(ResultRange::Current);
+    };
+    text.parse()
+        .map_err(|error: api::results::ParseRangeError| {
+            Problem::bad_request("bad_range", error.to_string())
+        })
+}
+
+fn choose_colors(files: &[FileDiffView]) -> CodeColors {
+    let regions = files
+        .iter()
+        .flat_map(|file| &file.hunks)
+        .flat_map(|hunk| &hunk.regions);
+    let lines: usize = regions.map(|region| region.lines.len()).sum();
+    match lines <= MAX_COLORED_LINES {
+        true => CodeColors::Shown,
+        false => CodeColors::Hidden,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextQuery {
+    #[serde(default)]
+    results: Option<String>,
+    #[serde(default)]
+    layout: DiffLayout,
+    blob: String,
+    old: usize,
+    new: usize,
+    count: usize,
+}
+
+#[derive(Template)]
+#[template(path = "context.html")]
+struct ContextTemplate {
+    rows: Vec<DiffRow>,
+    /// Context takes no comments.
+    forms: OfferedForms,
+    layout: DiffLayout,
+}
+
+/// Unchanged lines between or around the hunks of a file.
+pub async fn show_context(
+    State(state): State<Arc<ServerState>>,
+    UrlPath(id): UrlPath<String>,
+    UrlQuery(query): UrlQuery<ContextQuery>,
+) -> PageAnswer {
+    let plan_id = state.engine.resolve_plan(&id).await?;
+    let range = parse_range(query.results.as_deref())?;
+    let style = DiffStyle {
+        layout: query.layout,
+        choices: HunkChoices::Hidden,
+        colors: CodeColors::Shown,
+    };
+    let request = ContextRequest {
+        new_blob: query.blob,
+        old: query.old,
+        new: query.new,
+        count: query.count.min(MAX_CONTEXT_LINES),
+    };
+    let (path, lines) = state
+        .engine
+        .read("diff", Some(plan_id), move |lifecycle| {
+            Ok(list_context_lines(lifecycle, plan_id, range, &request)?)
+        })
+        .await?;
+    render(&ContextTemplate {
+        rows: make_context_rows(&path, &lines, style),
+        forms: OfferedForms::default(),
+        layout: query.layout,
+    })
+}
+
+/// Puts files in the order in which they are read: source, tests, generated; by directory.
+fn sort_files(files: &mut [ReviewFile]) {
+    files.sort_by(|one, other| {
+        let directories = one.directory.cmp(&other.directory);
+        let names = || one.name.cmp(&other.name);
+        one.group
+            .cmp(&other.group)
+            .then(directories)
+            .then_with(names)
+    });
+    for (number, file) in files.iter_mut().enumerate() {
+        file.anchor = format!("file-{number}");
+    }
+}
+
+/// The list of files: by group, then by directory.
+fn group_files(files: &[ReviewFile]) -> Vec<FileGroupList> {
+    let lists = FileGroup::ALL.into_iter().map(|group| {
+        let mut entries = Vec::new();
+        let mut directory = "";
+        let mut count = 0;
+        for file in files.iter().filter(|file| file.group == group) {
+            if file.directory != directory {
+                directory = &file.directory;
+                entries.push(FileEntry::Directory(directory.to_owned()));
+            }
+            count += 1;
+            entries.push(FileEntry::File {
+                anchor: file.anchor.clone(),
+                path: file.path.clone(),
+                name: file.name.clone(),
+                added: file.added,
+                removed: file.removed,
+            });
+        }
+        FileGroupList {
+            title: group.title(),
+            is_folded: group == FileGroup::Generated,
+            entries,
+            count,
+        }
+    });
+    lists.filter(|list| list.count > 0).collect()
+}
+
+fn show_file(file: &FileDiffView, style: DiffStyle) -> ReviewFile {
     let path = visible(&file.path.to_string());
+    let real_path = serde_json::to_string(&file.path).ok();
     let blob = |blob: &Option<String>| blob.clone().unwrap_or_default();
+    let (blocks, tail) = make_blocks(file, style);
+    let (directory, name) = match path.rsplit_once('/') {
+        Some((directory, name)) => (format!("{directory}/"), name.to_owned()),
+        None => (String::new(), path.clone()),
+    };
     ReviewFile {
-        anchor: format!("file-{number}"),
+        anchor: String::new(),
         mark: format!("{}:{}:{}", path, blob(&file.old_blob), blob(&file.new_blob)),
+        blob: blob(&file.new_blob),
+        resource: file.resource.clone(),
+        real_path: real_path
+            .filter(|real| serde_json::to_string(&path).ok().as_ref() != Some(real)),
         added: file.insertions.unwrap_or_default(),
         removed: file.deletions.unwrap_or_default(),
         note: describe_file(file),
-        rows: show_rows(file, choices),
+        blocks,
+        tail,
         from: file
             .from
             .as_ref()
             .map_or_else(String::new, |from| visible(&from.to_string())),
+        group: FileGroup::of_path(&path),
+        directory,
+        name,
         path,
+        is_known: false,
     }
 }
 
@@ -197,159 +401,4 @@ fn describe_file(file: &FileDiffView) -> String {
         notes.push("lines left out; see it with planwright diff".to_owned());
     }
     notes.join(" · ")
-}
-
-fn show_rows(file: &FileDiffView, choices: HunkChoices) -> Vec<DiffRow> {
-    let mut rows = Vec::new();
-    let mut next_old = 1;
-    for hunk in &file.hunks {
-        let id = hunk.id.to_string();
-        let mut choice = (choices == HunkChoices::Shown).then(|| choice_row(hunk));
-        for region in &hunk.regions {
-            let first = region.lines.first();
-            let starts_at = first.and_then(|line| line.old).unwrap_or(region.old_start);
-            if starts_at > next_old {
-                rows.push(gap_row(starts_at - next_old));
-            }
-            rows.extend(choice.take());
-            add_region(&mut rows, &region.lines, &id);
-            let last = region.lines.iter().rev().find_map(|line| line.old);
-            next_old = last.map_or(next_old, |last| last + 1);
-        }
-        // A hunk without lines, such as a mode or a binary file.
-        rows.extend(choice);
-    }
-    rows
-}
-
-fn choice_row(hunk: &HunkView) -> DiffRow {
-    DiffRow::Choice {
-        hunk: hunk.id.to_string(),
-        label: match hunk.part {
-            HunkPartName::Lines => "Land these lines",
-            HunkPartName::Mode => "Land the new mode",
-            HunkPartName::Whole => "Land this file",
-        },
-    }
-}
-
-fn gap_row(hidden: usize) -> DiffRow {
-    DiffRow::Gap(match hidden {
-        1 => "1 line".to_owned(),
-        _ => format!("{hidden} lines"),
-    })
-}
-
-fn add_region(rows: &mut Vec<DiffRow>, lines: &[LineView], hunk: &str) {
-    let of_kind = |kind: LineKind| lines.iter().filter(move |line| line.kind == kind);
-    let removed: Vec<&LineView> = of_kind(LineKind::Removed).collect();
-    let added: Vec<&LineView> = of_kind(LineKind::Added).collect();
-    let (mut removed_seen, mut added_seen) = (0, 0);
-    let mut is_first = true;
-    for line in lines {
-        // The n-th removed line is compared with the n-th added one.
-        let partner = match line.kind {
-            LineKind::Context => None,
-            LineKind::Removed => {
-                removed_seen += 1;
-                added.get(removed_seen - 1)
-            }
-            LineKind::Added => {
-                added_seen += 1;
-                removed.get(added_seen - 1)
-            }
-        };
-        let (before, changed, after) = match partner {
-            Some(partner) => split_changed(&line.text, &partner.text),
-            None => (line.text.as_str(), "", ""),
-        };
-        let (class, sign, side) = match line.kind {
-            LineKind::Context => ("", "", "new"),
-            LineKind::Removed => ("removed", "\u{2212}", "old"),
-            LineKind::Added => ("added", "+", "new"),
-        };
-        let number = |number: Option<usize>| number.map_or(String::new(), |it| it.to_string());
-        let is_changed = line.kind != LineKind::Context;
-        rows.push(DiffRow::Line(DiffLine {
-            hunk: hunk.to_owned(),
-            class,
-            sign,
-            side,
-            line: line.new.or(line.old).unwrap_or_default(),
-            old: number(line.old),
-            new: number(line.new),
-            before: visible(before),
-            changed: visible(changed),
-            after: visible(after),
-            is_first: is_changed && is_first,
-        }));
-        is_first = is_first && !is_changed;
-    }
-}
-
-/// Splits a line into what it shares with its partner at both ends and what changed between them. A line that
-/// changed as a whole has no marked part.
-fn split_changed<'a>(line: &'a str, partner: &str) -> (&'a str, &'a str, &'a str) {
-    let word = |character: char| character.is_alphanumeric() || character == '_';
-    let shared = |one: &mut dyn Iterator<Item = char>, other: &mut dyn Iterator<Item = char>| {
-        one.zip(other)
-            .take_while(|(one, other)| one == other)
-            .map(|(one, _)| one.len_utf8())
-            .sum::<usize>()
-    };
-    let mut start = shared(&mut line.chars(), &mut partner.chars());
-    // Whole words are easier to read than parts of them.
-    while start > 0
-        && start < line.len()
-        && line[..start].ends_with(word)
-        && line[start..].starts_with(word)
-    {
-        start -= line[..start].chars().next_back().map_or(1, char::len_utf8);
-    }
-    let (rest, partner_rest) = (&line[start..], partner.get(start..).unwrap_or_default());
-    let mut end = rest.len() - shared(&mut rest.chars().rev(), &mut partner_rest.chars().rev());
-    while end > 0
-        && end < rest.len()
-        && rest[..end].ends_with(word)
-        && rest[end..].starts_with(word)
-    {
-        end += rest[end..].chars().next().map_or(1, char::len_utf8);
-    }
-    let unchanged = start + rest.len() - end;
-    if unchanged * 3 < line.len() {
-        return (line, "", "");
-    }
-    (&line[..start], &rest[..end], &rest[end..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check_split(line: &str, partner: &str, expected: (&str, &str, &str)) {
-        assert_eq!(split_changed(line, partner), expected);
-    }
-
-    #[test]
-    fn changed_words_are_marked() {
-        check_split(
-            "sleep(delay);",
-            "clock.sleep(delay);",
-            ("", "", "sleep(delay);"),
-        );
-        check_split(
-            "clock.sleep(delay);",
-            "sleep(delay);",
-            ("", "clock.", "sleep(delay);"),
-        );
-        check_split(
-            "let total = 1;",
-            "let count = 1;",
-            ("let ", "total", " = 1;"),
-        );
-        check_split("naïve one", "naïve two", ("naïve ", "one", ""));
-        check_split("abc", "xyz", ("abc", "", ""));
-        check_split("", "x", ("", "", ""));
-    }
 }

@@ -8,13 +8,14 @@ use api::view::{
     DiagnosisReason, HolderStatus, PlanDiagnosisView, RuleFindingOutcome, RuleFindingView,
 };
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use plan::changeset::TreePath;
 
 use super::offered_forms::OfferedForms;
 use super::plan_head::{PlanHead, read_head};
 use super::visible::visible;
 use super::{PageAnswer, render};
+use crate::routes::request::UrlPath;
 use crate::state::ServerState;
 
 /// A rule of a plan's result.
@@ -31,6 +32,18 @@ pub struct RuleLine {
     pub asks_person: bool,
 }
 
+impl RuleLine {
+    /// The icon of its status: its id in the shell, without `i-`.
+    pub fn icon(&self) -> &'static str {
+        match self.class {
+            "good" => "landed",
+            "bad" => "failed",
+            "attention" => "question",
+            _ => "waiting",
+        }
+    }
+}
+
 #[derive(Template)]
 #[template(path = "why.html")]
 struct WhyTemplate {
@@ -41,7 +54,10 @@ struct WhyTemplate {
     counts: Option<String>,
 }
 
-pub async fn show_why(State(state): State<Arc<ServerState>>, Path(id): Path<String>) -> PageAnswer {
+pub async fn show_why(
+    State(state): State<Arc<ServerState>>,
+    UrlPath(id): UrlPath<String>,
+) -> PageAnswer {
     let plan_id = state.engine.resolve_plan(&id).await?;
     let template = state
         .engine
