@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use plan::argument::ArgumentValue;
 use plan::decision::{Confidence, DecisionKind, DecisionNode};
+use plan::review::{DiffSide, ReviewComment};
 use plan::{Epoch, ErasableText, Phase, PlanId};
 use serde::{Serialize, Serializer};
 
@@ -79,6 +80,75 @@ pub struct Finding {
     /// The question of an answer, or the category of an error.
     pub about: String,
     pub text: String,
+    /// With feedback: comments on lines of the result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<AssignedComment>,
+}
+
+impl Finding {
+    pub fn new(about: String, text: &(impl ToString + ?Sized)) -> Self {
+        Self {
+            about,
+            text: text.to_string(),
+            comments: Vec::new(),
+        }
+    }
+
+    /// Returns the text and every comment with the code that it quotes.
+    pub fn full_text(&self) -> String {
+        let comments = self.comments.iter().map(AssignedComment::describe);
+        let parts = std::iter::once(self.text.trim().to_owned()).chain(comments);
+        let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+        parts.join("\n\n")
+    }
+}
+
+/// A comment of a person on lines of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AssignedComment {
+    /// The plan's name for the resource.
+    pub resource: String,
+    pub path: String,
+    /// `old`: the lines are those before the change.
+    pub side: DiffSide,
+    /// From 1.
+    pub first_line: u32,
+    pub last_line: u32,
+    /// The lines as they were when the person commented on them.
+    pub quote: String,
+    pub text: String,
+}
+
+impl AssignedComment {
+    pub fn new(comment: &ReviewComment) -> Self {
+        let place = &comment.place;
+        Self {
+            resource: place.file.resource.clone(),
+            path: place.file.path.to_string(),
+            side: place.side,
+            first_line: place.first_line,
+            last_line: place.last_line,
+            quote: comment.quote.to_string(),
+            text: comment.text.to_string(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let lines = match (self.first_line, self.last_line) {
+            (first, last) if first == last => format!("line {first}"),
+            (first, last) => format!("lines {first} to {last}"),
+        };
+        let side = match self.side {
+            DiffSide::Old => " before the change",
+            DiffSide::New => "",
+        };
+        let quote: String = self
+            .quote
+            .split('\n')
+            .map(|line| format!("> {line}\n"))
+            .collect();
+        format!("{}, {lines}{side}:\n{quote}{}", self.path, self.text.trim())
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -47,7 +47,7 @@ fn write_question(assignment: &Assignment) -> String {
     if assignment.revises
         && let Some(feedback) = assignment.feedback.last()
     {
-        text += &format!("\nYour result was sent back: {}", feedback.text.trim());
+        text += &format!("\nYour result was sent back: {}", feedback.full_text());
     }
     if !assignment.conflicts.is_empty() {
         text += &format!(

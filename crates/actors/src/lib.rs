@@ -31,7 +31,8 @@ use sandbox::Supervisor;
 
 pub use acp::{AcpActor, AcpTimeouts};
 pub use assignment::{
-    AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession, Finding,
+    AssignedComment, AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession,
+    Finding,
 };
 pub use check::{ActorDefinitionError, check_definition};
 pub use command::{CommandActor, reachable_command_paths};

@@ -90,7 +90,7 @@ fn push_run_purpose(text: &mut String, assignment: &Assignment) {
     if assignment.revises
         && let Some(feedback) = assignment.feedback.last()
     {
-        push_section(text, "Feedback on your result", &feedback.text);
+        push_section(text, "Feedback on your result", &feedback.full_text());
         push_paragraph(
             text,
             "The current directory holds that result. Change it accordingly and leave the rest as it is.",
@@ -205,8 +205,8 @@ fn push_notes(text: &mut String, title: &str, notes: &[Finding]) {
     let lines: Vec<String> = notes
         .iter()
         .map(|finding| match finding.about.trim() {
-            "" => finding.text.clone(),
-            about => format!("{about}: {}", finding.text),
+            "" => finding.full_text(),
+            about => format!("{about}: {}", finding.full_text()),
         })
         .collect();
     push_list(text, lines.iter().map(String::as_str));

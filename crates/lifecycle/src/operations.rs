@@ -1,6 +1,7 @@
 //! The operations on plans. Each submits one command. A command that needs no preparation has no
 //! function here: see [`Lifecycle::submit_command`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plan::changeset::{Node, TreePath};
@@ -207,16 +208,24 @@ impl Lifecycle {
         dropped_paths: Vec<TreePath>,
         call: &Call,
     ) -> Result<OperationOutcome, LifecycleError> {
+        let revise = ReviseWork {
+            feedback: feedback.to_owned(),
+            comments: BTreeSet::new(),
+            dropped: dropped_paths,
+        };
+        self.send_back(plan_id, revise, call)
+    }
+
+    /// Sends the work back to its phase, with draft comments of the caller's review.
+    pub fn send_back(
+        &self,
+        plan_id: PlanId,
+        revise: ReviseWork,
+        call: &Call,
+    ) -> Result<OperationOutcome, LifecycleError> {
         self.sandboxes()
             .check_resource_paths(&self.get_plan(plan_id)?.plan)?;
-        self.submit_for_plan(
-            plan_id,
-            ReviseWork {
-                feedback: feedback.to_owned(),
-                dropped: dropped_paths,
-            },
-            call,
-        )
+        self.submit_for_plan(plan_id, revise, call)
     }
 
     /// Cancels the plan. Nothing lands.

@@ -11,6 +11,7 @@ use crate::invariant::{Gate, RuleRef};
 use crate::judgement::{RuleCounts, RuleOutcome, UnmetRule};
 use crate::permission_question::ProposedToolCall;
 use crate::plan::{PlanLimits, PlanOrigin, ProfileSource};
+use crate::review::ReviewComment;
 use crate::stage::{LandingConstraint, LandingIntent, PlanFailure, PlanQuestion, ResultContent};
 use crate::{
     ActorDefinition, Caller, ChangesetId, Digest, Epoch, ErasableText, LandingOptions, Phase,
@@ -189,6 +190,9 @@ pub enum Event {
         /// The plan's new epoch; it fences earlier holders.
         epoch: Epoch,
         feedback: ErasableText,
+        /// Comments on lines of the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        comments: Vec<ReviewComment>,
         /// Paths to restore to their base version.
         dropped: Vec<TreePath>,
         /// Sent by the engine because the result fails rules.

@@ -330,6 +330,7 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             dropped,
             automatic,
             feedback: _,
+            comments: _,
         } => {
             raise_epoch(plan, *epoch)?;
             plan.state.approval = None;

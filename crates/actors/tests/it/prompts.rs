@@ -2,9 +2,10 @@
 
 use plan::Phase;
 use plan::decision::DecisionKind;
+use plan::review::DiffSide;
 use planwright_actors::{
-    AssignedRule, AssignedSandbox, AssignmentLimits, EarlierSession, Usage, build_prompt,
-    build_resume_prompt,
+    AssignedComment, AssignedRule, AssignedSandbox, AssignmentLimits, EarlierSession, Usage,
+    build_prompt, build_resume_prompt,
 };
 
 use crate::sample_assignments::{make_decision_node, make_note, sample_assignment};
@@ -184,4 +185,38 @@ fn assignment_is_plain_json() {
     assert_eq!(json["strategy"][0]["alternatives"][0], "nothing");
     assert_eq!(json["phase"], "execute");
     assert!(!json.to_string().contains("$text"));
+}
+
+#[test]
+fn comments_are_quoted_with_their_place() {
+    let comment = |side, first_line, last_line, quote: &str| AssignedComment {
+        resource: "site".into(),
+        path: "footer.html".into(),
+        side,
+        first_line,
+        last_line,
+        quote: quote.into(),
+        text: "why?\n".into(),
+    };
+    let mut feedback = make_note("you", "Two questions. ");
+    feedback.comments = vec![
+        comment(DiffSide::New, 2, 3, "<b>\n\t2024"),
+        comment(DiffSide::Old, 7, 7, "# Task"),
+    ];
+    let expected = "Two questions.\n\nfooter.html, lines 2 to 3:\n> <b>\n> \t2024\nwhy?\n\n\
+                    footer.html, line 7 before the change:\n> # Task\nwhy?";
+    assert_eq!(feedback.full_text(), expected);
+    feedback.text = String::new();
+    assert!(
+        feedback
+            .full_text()
+            .starts_with("footer.html, lines 2 to 3:")
+    );
+    let mut assignment = sample_assignment(Phase::Execute);
+    assignment.feedback = vec![feedback.clone()];
+    assignment.revises = true;
+    let section = format!("# Feedback on your result\n\n{}\n", feedback.full_text());
+    for text in [build_prompt(&assignment), build_resume_prompt(&assignment)] {
+        assert!(text.contains(&section), "{text}");
+    }
 }

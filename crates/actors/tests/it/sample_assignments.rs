@@ -36,10 +36,7 @@ pub fn sample_assignment(phase: Phase) -> Assignment {
 }
 
 pub fn make_note(about: &str, text: &str) -> Finding {
-    Finding {
-        about: about.into(),
-        text: text.into(),
-    }
+    Finding::new(about.into(), text)
 }
 
 pub fn make_decision_node(number: u32, kind: DecisionKind, choice: &str) -> DecisionNode {

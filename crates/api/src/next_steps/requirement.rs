@@ -1,5 +1,7 @@
 //! What a step requires: the command that it submits first, checked by the rules that decide this command.
 
+use std::collections::BTreeSet;
+
 use plan::authority::check_authority;
 use plan::command::{
     AnswerPermission, AnswerQuestion, ApplyPlan, ApproveResult, CancelPlan, ClaimPhase,
@@ -99,6 +101,7 @@ fn find_requirement(step: &NextStep, plan: Option<&Plan>) -> StepRequirement {
         NextStep::ResumeProject { project } => ResumeProject(project.clone()).into(),
         NextStep::Revise => ReviseWork {
             feedback: String::new(),
+            comments: BTreeSet::new(),
             dropped: Vec::new(),
         }
         .into(),

@@ -2,12 +2,15 @@
 //!
 //! Each function commits one command. Working on the plan afterwards, or landing it, is the task of a driver.
 
+use std::collections::BTreeSet;
+
 use lifecycle::{Call, Lifecycle, LifecycleError, OperationOutcome, UndoPlan};
 use plan::changeset::{InvalidTreePath, TreePath};
-use plan::command::{AnswerPermission, AnswerQuestion, RevertPlan};
+use plan::command::{AnswerPermission, AnswerQuestion, RevertPlan, ReviseWork};
 use plan::invariant::RuleName;
 use plan::judgement::RuleOutcome;
 use plan::ledger::BudgetShortfall;
+use plan::review::CommentId;
 use plan::stage::WorkState;
 use plan::{Digest, PlanId, PlanStage};
 use serde::Deserialize;
@@ -160,11 +163,14 @@ pub fn retry_plan(
     lifecycle.retry_phase(plan_id, request.fresh, limits, call)
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReviseRequest {
-    /// Feedback for the agent.
+    /// Feedback for the agent. May be empty if comments are sent.
     pub text: String,
+    /// Draft comments of the caller's review to send. They are deleted in the same commit.
+    #[serde(default)]
+    pub comments: BTreeSet<CommentId>,
     /// Undo the changes to paths that match these globs. For a plan without targets, these are paths.
     #[serde(default)]
     pub drop: Vec<String>,
@@ -217,7 +223,12 @@ pub fn revise_plan_by_hand(
     for glob in &request.drop {
         dropped.extend(match_changed_paths(lifecycle, plan_id, glob)?);
     }
-    Ok(lifecycle.revise_plan(plan_id, &request.text, dropped, call)?)
+    let revise = ReviseWork {
+        feedback: request.text.clone(),
+        comments: request.comments.clone(),
+        dropped,
+    };
+    Ok(lifecycle.send_back(plan_id, revise, call)?)
 }
 
 /// Returns the changed paths that match a glob. For a plan without targets, the glob is taken as a path.

@@ -91,6 +91,7 @@ fn a_revision_drops_the_changed_paths_that_match() {
     let plan_id = create_result(&shop, RepositoryPolicy::default());
     let request = |glob: &str| ReviseRequest {
         text: "Without the draft".to_owned(),
+        comments: Default::default(),
         drop: vec![glob.to_owned()],
         drop_paths: Vec::new(),
     };

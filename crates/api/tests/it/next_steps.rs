@@ -294,6 +294,7 @@ fn take_step(step: &NextStep, plan_id: PlanId, viewer: &TestClient) -> Result<()
         }
         NextStep::Revise => submit(
             ReviseWork {
+                comments: Default::default(),
                 feedback: "once more".to_owned(),
                 dropped: Vec::new(),
             }

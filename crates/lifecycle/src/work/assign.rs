@@ -1,7 +1,8 @@
 //! Builds the assignment for an actor from the plan and its event log.
 
 use actors::{
-    AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession, Finding, Usage,
+    AssignedComment, AssignedRule, AssignedSandbox, Assignment, AssignmentLimits, EarlierSession,
+    Finding, Usage,
 };
 use plan::invariant::{Gate, RuleCheck};
 use plan::{Epoch, Event, Phase, Plan, RecordedEvent};
@@ -165,12 +166,13 @@ impl HistoryNotes {
             Event::Revised {
                 to,
                 feedback,
+                comments,
                 dropped,
                 ..
             } => {
                 self.feedback.push(Finding {
-                    about: feedback_source(*to),
-                    text: feedback.to_string(),
+                    comments: comments.iter().map(AssignedComment::new).collect(),
+                    ..Finding::new(feedback_source(*to), feedback)
                 });
                 self.revises = *to == current_phase;
                 // Dropped paths stay dropped in later revisions, until the work starts over.
@@ -189,23 +191,19 @@ impl HistoryNotes {
                 }
             }
             Event::Asked { question: asked } => question.clone_from(&asked.text.to_string()),
-            Event::Answered { answer, .. } => self.answers.push(Finding {
-                about: std::mem::take(question),
-                text: answer.to_string(),
-            }),
-            Event::Failed { failure } => self.findings.push(Finding {
-                about: failure.category.to_string(),
-                text: failure.message.to_string(),
-            }),
-            Event::Constrained { constraint } => self.findings.push(Finding {
-                about: constraint.kind.as_str().to_owned(),
-                text: constraint.message.to_string(),
-            }),
+            Event::Answered { answer, .. } => self
+                .answers
+                .push(Finding::new(std::mem::take(question), answer)),
+            Event::Failed { failure } => self
+                .findings
+                .push(Finding::new(failure.category.to_string(), &failure.message)),
+            Event::Constrained { constraint } => self.findings.push(Finding::new(
+                constraint.kind.as_str().to_owned(),
+                &constraint.message,
+            )),
             Event::Reverted { reason, .. } => {
-                self.findings.push(Finding {
-                    about: "reverted".to_owned(),
-                    text: reason.to_string(),
-                });
+                self.findings
+                    .push(Finding::new("reverted".to_owned(), reason));
                 self.reset_for_new_phase();
             }
             Event::ExecuteEntered { .. } => self.reset_for_new_phase(),

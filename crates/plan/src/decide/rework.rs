@@ -1,17 +1,21 @@
 //! Retry, revise, revert and cancel. None of them is possible past the point of no return.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::authority::CommandAudience;
 use crate::changeset::TreePath;
 use crate::command::{CommandDefinition, CommandHeader, PlainCommand};
 use crate::decide::draft::DecisionDraft;
+use crate::decide::review::{find_own_review, take_comment};
 use crate::decide::{DecisionInput, ledger, text};
 use crate::plan::{MAX_AUTOMATIC_REVERSIONS, PlanLimits, ResultRemedy};
 use crate::profile::AutomationStep;
 use crate::reads::{CommandTarget, ReadSet};
+use crate::review::{CommentId, ReviewComment};
 use crate::stage::{ApplyState, WorkState};
-use crate::{Decision, Event, Phase, PlanStage, Refusal, Verb};
+use crate::{Decision, Event, Phase, PlanStage, Refusal, RowWrite, Verb};
 
 /// Retry the phase.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +48,8 @@ impl CommandDefinition for RetryPhase {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReviseWork {
     pub feedback: String,
+    /// Draft comments of the caller to send and delete.
+    pub comments: BTreeSet<CommentId>,
     /// Paths to restore to their base version.
     pub dropped: Vec<TreePath>,
 }
@@ -54,15 +60,23 @@ impl CommandDefinition for ReviseWork {
     }
 
     fn reads(&self, target: &CommandTarget) -> ReadSet {
-        target.plan_reads_with_ledger()
+        match self.comments.is_empty() {
+            true => target.plan_reads_with_ledger(),
+            false => target
+                .plan_reads_with_ledger()
+                .merge_with(target.plan_reads_with_reviews()),
+        }
     }
 
     fn arguments(&self) -> Value {
-        json!([self.feedback, self.dropped])
+        match self.comments.is_empty() {
+            true => json!([self.feedback, self.dropped]),
+            false => json!([self.feedback, self.dropped, self.comments]),
+        }
     }
 
     fn decide(&self, input: DecisionInput<'_>) -> Result<Decision, Refusal> {
-        revise_work(input.draft()?, &self.feedback, &self.dropped)
+        revise_work(input.draft()?, self)
     }
 }
 
@@ -153,11 +167,7 @@ fn retry_phase(
     Ok(draft.finish())
 }
 
-fn revise_work(
-    mut draft: DecisionDraft<'_>,
-    feedback: &str,
-    dropped: &[TreePath],
-) -> Result<Decision, Refusal> {
+fn revise_work(mut draft: DecisionDraft<'_>, revise: &ReviseWork) -> Result<Decision, Refusal> {
     if draft.plan.is_prepared() {
         return draft.answer_not_applicable();
     }
@@ -194,17 +204,39 @@ fn revise_work(
     if automatic && draft.plan.automatic_remedy() != Some(ResultRemedy::Fix) {
         return Err(Refusal::NothingToFix);
     }
-    let feedback = text::require_text("feedback", feedback)?;
+    let feedback = match revise.comments.is_empty() {
+        true => text::require_text("feedback", &revise.feedback)?,
+        false => text::require_storable("feedback", &revise.feedback)?,
+    };
+    let comments = take_comments(&mut draft, &revise.comments)?;
     // A new epoch fences any holder of the old work.
     let epoch = draft.plan.epoch().next();
     draft.emit_event(Event::Revised {
         to,
         epoch,
         feedback,
-        dropped: dropped.to_vec(),
+        comments,
+        dropped: revise.dropped.clone(),
         automatic,
     });
     Ok(draft.finish())
+}
+
+/// Takes the named comments out of the caller's review, in the commit that sends them.
+fn take_comments(
+    draft: &mut DecisionDraft<'_>,
+    ids: &BTreeSet<CommentId>,
+) -> Result<Vec<ReviewComment>, Refusal> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Only people have reviews. An agent may have the name of one.
+    draft.require_person()?;
+    let mut review = find_own_review(draft);
+    let taken = ids.iter().map(|id| take_comment(&mut review, *id));
+    let taken = taken.collect::<Result<_, Refusal>>()?;
+    draft.rows.push(RowWrite::PutReview(review));
+    Ok(taken)
 }
 
 fn revert_to_strategize(mut draft: DecisionDraft<'_>, reason: &str) -> Result<Decision, Refusal> {

@@ -289,6 +289,7 @@ impl PlanWorld {
                 ),
             }),
             Verb::Revise => Command::from(ReviseWork {
+                comments: Default::default(),
                 feedback: pick_variant(input, ["shorter, please", " "]).into(),
                 dropped: vec![tree_path("src/1.rs")],
             }),

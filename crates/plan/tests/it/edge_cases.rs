@@ -160,6 +160,7 @@ fn long_input_is_shortened_in_messages() {
 fn texts_are_bounded_and_contain_no_nul() {
     let revise = |feedback: String| {
         Command::from(ReviseWork {
+            comments: Default::default(),
             feedback,
             dropped: Vec::new(),
         })
@@ -182,6 +183,7 @@ fn dropped_paths_wait_for_the_next_holder_that_prepares_its_sandbox() {
     let mut world = Spot::ExecuteComplete.default_world();
     let mut revise = |dropped: &[&str]| {
         let command = Command::from(ReviseWork {
+            comments: Default::default(),
             feedback: "without these".into(),
             dropped: dropped.iter().map(|text| tree_path(text)).collect(),
         });

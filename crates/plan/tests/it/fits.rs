@@ -111,6 +111,7 @@ fn candidate_events(epoch: Epoch, at: Timestamp) -> Vec<(String, Event)> {
                 to: Phase::Execute,
                 epoch,
                 feedback: "better".into(),
+                comments: Vec::new(),
                 dropped: Vec::new(),
                 automatic: false,
             },

@@ -482,6 +482,7 @@ fn log_with_odd_values() -> Vec<RecordedEvent> {
             to: Phase::Execute,
             epoch: Epoch(u64::from(u32::MAX) + 2),
             feedback: "".into(),
+            comments: vec![crate::commands::sample_comment()],
             dropped: vec![
                 TreePath::new(*b"not\xffutf-8").unwrap(),
                 TreePath::new("with space\n/and \u{1f980}").unwrap(),

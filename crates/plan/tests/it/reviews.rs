@@ -4,13 +4,13 @@ use planwright_plan as plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::command::EditReview;
+use plan::command::{EditReview, ReviseWork};
 use plan::refusal::ReviewLimit;
 use plan::review::{
     CommentId, HunkChoice, MAX_REVIEW_COMMENTS, MAX_REVIEW_FILES, MAX_REVIEW_HUNKS, PlanReview,
     ReviewComment, ReviewEdit, ReviewedFile, ViewedContent,
 };
-use plan::{Caller, Command, Digest, HunkId, Profile, Refusal, RowWrite, Verb};
+use plan::{Caller, Command, Digest, Event, HunkId, Profile, Refusal, RowWrite, Verb};
 
 use crate::commands::sample_comment;
 use crate::spot::{Spot, StepCaller};
@@ -182,4 +182,60 @@ fn only_people_have_reviews() {
         let refusal = world.expect_refusal(&caller, edit([comment("x")]));
         assert!(matches!(refusal, Refusal::NotAuthorized { .. }));
     }
+}
+
+fn revise(feedback: &str, comments: &[u32]) -> Command {
+    Command::from(ReviseWork {
+        feedback: feedback.to_owned(),
+        comments: comments.iter().copied().map(CommentId).collect(),
+        dropped: Vec::new(),
+    })
+}
+
+#[test]
+fn a_revise_sends_the_comments_it_names_and_keeps_the_others() {
+    let mut world = reviewed_world();
+    let edits = ["one", "two", "three"].map(comment);
+    world.submit(&ada(), edit(edits)).unwrap();
+    let decision = world.submit(&ada(), revise("", &[3, 1])).unwrap();
+    let [change] = decision.plans.as_slice() else {
+        panic!("one plan");
+    };
+    let Event::Revised { comments, .. } = &change.events[0].event else {
+        panic!("{:?}", change.events);
+    };
+    let sent: Vec<&str> = comments.iter().map(|sent| sent.text.as_str()).collect();
+    assert_eq!(sent, ["one", "three"]);
+    assert_eq!(comments[0].place, sample_comment().place);
+    assert_eq!(texts(&world.facts.reviews[0]), [(2, "two")]);
+}
+
+#[test]
+fn comments_that_are_not_the_callers_are_not_sent() {
+    let mut world = reviewed_world();
+    world.submit(&ada(), edit([comment("one")])).unwrap();
+    let bob = Caller::Person("bob".into());
+    let unknown = Refusal::NoSuchComment(CommentId(1));
+    assert_eq!(world.expect_refusal(&bob, revise("x", &[1])), unknown);
+    let unknown = Refusal::NoSuchComment(CommentId(2));
+    assert_eq!(world.expect_refusal(&ada(), revise("x", &[1, 2])), unknown);
+    // A worker or an agent may have the name of a person.
+    let namesake = Caller::Worker("ada".into());
+    assert!(world.decide(&namesake, revise("x", &[1])).is_err());
+    let refusal = world.expect_refusal(&ada(), revise(" ", &[]));
+    assert!(matches!(refusal, Refusal::BadText { .. }), "{refusal:?}");
+}
+
+/// What an agent created, it may revise: without the drafts of a person with its name.
+#[test]
+fn an_agent_sends_no_comments() {
+    let mut world = reviewed_world();
+    world.submit(&ada(), edit([comment("one")])).unwrap();
+    let agent = Caller::Agent("ada".into());
+    world.edit_plan(|fields| fields["created_by"] = serde_json::json!(agent));
+    let refusal = world.expect_refusal(&agent, revise("x", &[1]));
+    assert!(
+        matches!(refusal, Refusal::NeedsPerson { .. }),
+        "{refusal:?}"
+    );
 }

@@ -5,6 +5,7 @@ use plan::event::PlanCreated;
 use plan::judgement::{RuleCounts, RuleOutcome};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
+use plan::review::{CommentPlace, DiffSide, ReviewComment};
 use plan::stage::{FailureCategory, RefMove};
 use plan::{Caller, Event, LandingOptions, Phase, QualifiedName, RecordedEvent, Timestamp};
 
@@ -36,7 +37,7 @@ impl EventNarrator {
         }
     }
 
-    /// Describes an event in one line; empty for events that are not worth a line.
+    /// Describes an event in one line, and sent comments in one line each; empty for events that are not worth a line.
     pub fn narrate_line(&mut self, recorded: &RecordedEvent, when: &str) -> String {
         let Some(description) = self.describe_event(&recorded.event) else {
             return String::new();
@@ -59,12 +60,18 @@ impl EventNarrator {
             (_, _) if self.reader.as_ref() == Some(&recorded.by) => "you".to_owned(),
             (_, _) => caller_name(&recorded.by),
         };
-        format!(
+        let mut lines = format!(
             "{}  {} {}\n",
             ui::style_text(ui::DIM, format!("{when:<9}")),
             ui::style_text(ui::BOLD, ui::truncate_line(&who, 40)),
             ui::truncate_line(&description, 300)
-        )
+        );
+        if let Event::Revised { comments, .. } = &recorded.event {
+            for comment in comments {
+                lines.push_str(&format!("           {}\n", describe_comment(comment)));
+            }
+        }
+        lines
     }
 
     /// Describes an event about a landing: target, commits and form. `None` for other events.
@@ -174,10 +181,15 @@ impl EventNarrator {
             Event::Revised {
                 to,
                 feedback,
+                comments,
                 dropped,
                 automatic,
                 ..
             } => {
+                let commented = match comments.len() as u64 {
+                    0 => String::new(),
+                    count => format!(" with {}", ui::pluralize(count, "comment")),
+                };
                 let dropping = match dropped.len() as u64 {
                     0 => String::new(),
                     files => format!(" without {}", ui::pluralize(files, "file")),
@@ -188,11 +200,16 @@ impl EventNarrator {
                 };
                 let sent = match to {
                     Phase::Strategize => {
-                        format!("sent it back to the strategy{dropping}{cause}")
+                        format!("sent it back to the strategy{commented}{dropping}{cause}")
                     }
-                    Phase::Execute | Phase::Apply => format!("sent it back{dropping}{cause}"),
+                    Phase::Execute | Phase::Apply => {
+                        format!("sent it back{commented}{dropping}{cause}")
+                    }
                 };
-                append_detail(&sent, Some(feedback.as_str()))
+                append_detail(
+                    &sent,
+                    Some(feedback.as_str()).filter(|text| !text.is_empty()),
+                )
             }
             Event::Reverted { reason, .. } => {
                 append_detail("sent it back to strategize", Some(reason.as_str()))
@@ -257,6 +274,26 @@ pub fn format_timestamp(at: Timestamp) -> String {
     match text.get(..19) {
         Some(seconds) => format!("{}Z", seconds.replace('T', " ")),
         None => text,
+    }
+}
+
+/// Describes a comment of a review: where it is and what it says.
+pub fn describe_comment(comment: &ReviewComment) -> String {
+    let place = describe_place(&comment.place);
+    let text = ui::truncate_line(comment.text.as_str(), MAX_TEXT_WIDTH);
+    format!("{place} {text}")
+}
+
+/// Names the lines of a comment as `review add` takes them.
+pub fn describe_place(place: &CommentPlace) -> String {
+    let path = ui::escape_controls(&place.file.path.to_string());
+    let lines = match (place.first_line, place.last_line) {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
+    };
+    match place.side {
+        DiffSide::New => format!("{path}:{lines}"),
+        DiffSide::Old => format!("{path}:{lines} (before the change)"),
     }
 }
 

@@ -54,8 +54,7 @@ pub fn run(args: &ReviseArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     }
     let mut request = ReviseRequest {
         text: text.to_owned(),
-        drop: Vec::new(),
-        drop_paths: Vec::new(),
+        ..ReviseRequest::default()
     };
     for pattern in &args.drop {
         match pattern.to_str() {

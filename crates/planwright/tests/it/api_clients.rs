@@ -1,5 +1,10 @@
 //! The clients that docs/api.md shows: curl, and a Python program that follows events.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "clients are programs of their own, found by the search path of the tests"
+)]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};

@@ -144,3 +144,77 @@ fn a_change_of_a_review_that_does_not_fit_changes_nothing() {
     );
     assert_eq!(late.problem(409), "final");
 }
+
+/// Keeps what it was told, and does as before.
+const LISTENER_SCRIPT: &str = "#!/bin/sh
+cp \"$PLANWRIGHT_ASSIGNMENT\" \"$STARTS.json\" || exit 1
+printf 'one\\ntwo\\n' > new.txt
+echo x >> more.txt
+";
+
+#[test]
+fn comments_are_sent_as_one_revise_and_reach_the_agent_with_the_code_they_quote() {
+    let env = ScriptedAgentEnv::with_script(LISTENER_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let server = RunningTestServer::start(&env, &[]);
+    let client = server.sign_in(&env);
+    let comment = |line: u32, text: &str| {
+        json!({ "comment": { "path": "new.txt", "side": "new", "first_line": line,
+                             "last_line": line, "text": text } })
+    };
+    let drafts = json!([
+        comment(2, "three?"),
+        comment(1, "later"),
+        comment(1, "zero?")
+    ]);
+    post(&client, &plan, &drafts);
+    let shown = env.run_as_person(&["status", &plan]).stdout;
+    assert!(
+        shown.contains("3 draft comments: planwright review"),
+        "{shown}"
+    );
+
+    // Repeated under its key, it sends nothing twice.
+    let path = format!("/v1/plans/{plan}/revise");
+    let body = json!({ "text": "Please look", "comments": [1, 3] });
+    let headers = [
+        ("content-type", "application/json"),
+        ("idempotency-key", "send-1"),
+    ];
+    for _ in 0..2 {
+        client
+            .request("POST", &path, &headers, &body.to_string())
+            .ok();
+    }
+    let unknown = client.post(&path, &json!({ "text": "", "comments": [1] }));
+    assert_eq!(unknown.problem(409), "wrong_state");
+    let view = client.get(&format!("/v1/plans/{plan}/review")).ok();
+    assert_eq!(view["comments"].as_array().unwrap().len(), 1);
+    assert_eq!(view["comments"][0]["text"], "later");
+    let shown = env.run_as_person(&["status", &plan]).stdout;
+    assert!(shown.contains("new.txt:2 three?"), "{shown}");
+    let log = env.run_as_person(&["log", &plan]).stdout;
+    assert_eq!(
+        log.matches("sent it back to execute with 2 comments: Please look")
+            .count(),
+        1,
+        "{log}"
+    );
+    assert!(log.contains("\n    new.txt:1 zero?\n"), "{log}");
+
+    env.run_expecting(6, &["run", &plan]);
+    let told = std::fs::read_to_string(env.tool_path("starts.json")).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let [.., feedback] = told["feedback"].as_array().unwrap().as_slice() else {
+        panic!("{told:#}");
+    };
+    assert_eq!(feedback["text"], "Please look");
+    assert_eq!(
+        feedback["comments"][0],
+        json!({ "resource": "shop/shop", "path": "new.txt", "side": "new", "first_line": 2,
+                "last_line": 2, "quote": "two", "text": "three?" })
+    );
+    // What was sent is no longer shown once there is a new result.
+    let shown = env.run_as_person(&["status", &plan]).stdout;
+    assert!(!shown.contains("three?"), "{shown}");
+}

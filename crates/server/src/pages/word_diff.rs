@@ -145,9 +145,7 @@ mod tests {
         let line = format!("{frame}{}{frame}", middle("a"));
         let partner = format!("{frame}{}{frame}", middle("b"));
         let changed = find_changed_words(&line, &partner);
-        assert_eq!(
-            changed,
-            [frame.len()..frame.len() + middle("a").trim_end().len()]
-        );
+        let middle_range = frame.len()..frame.len() + middle("a").trim_end().len();
+        assert_eq!(changed, std::slice::from_ref(&middle_range));
     }
 }

@@ -17,6 +17,7 @@ use lifecycle::{Call, Lifecycle, OperationOutcome, PartSelection, PickMode, Pick
 use plan::changeset::TreePath;
 use plan::invariant::RuleName;
 use plan::landing_options::LandingDestination;
+use plan::review::CommentId;
 use plan::{Digest, HunkId, PlanId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -207,8 +208,12 @@ pub async fn pick_parts(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReviseBody {
-    /// What the agent should do differently.
+    /// What the agent should do differently. May be empty if comments are sent.
+    #[serde(default)]
     pub text: String,
+    /// The `id`s of draft comments of your review to send. They are deleted in the same commit.
+    #[serde(default)]
+    pub comments: BTreeSet<u32>,
     /// Paths whose changes are taken back first.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
@@ -229,6 +234,7 @@ pub async fn revise_plan(
 ) -> ChangeAnswer {
     let request = ReviseRequest {
         text: body.text,
+        comments: body.comments.into_iter().map(CommentId).collect(),
         drop: Vec::new(),
         drop_paths: body.drop,
     };

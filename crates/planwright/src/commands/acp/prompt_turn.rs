@@ -141,8 +141,7 @@ impl PromptTurn<'_> {
         self.stop_waiting_for_worker(row)?;
         let request = ReviseRequest {
             text: prompt.to_owned(),
-            drop: Vec::new(),
-            drop_paths: Vec::new(),
+            ..ReviseRequest::default()
         };
         plans::revise_plan(
             self.app.lifecycle()?,

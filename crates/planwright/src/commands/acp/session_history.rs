@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use actors::{AssignedComment, Finding};
 use lifecycle::TranscriptStart;
 use plan::{Epoch, Event, PlanId, RecordedEvent};
 use serde_json::Value;
@@ -53,10 +54,17 @@ fn find_prompt(recorded: &RecordedEvent) -> Option<(String, Epoch)> {
         Event::Created(created) => Some((created.goal.to_string(), Epoch(0))),
         Event::Revised {
             feedback,
+            comments,
             epoch,
             automatic: false,
             ..
-        } => Some((feedback.to_string(), *epoch)),
+        } => {
+            let sent = Finding {
+                comments: comments.iter().map(AssignedComment::new).collect(),
+                ..Finding::new(String::new(), feedback)
+            };
+            Some((sent.full_text(), *epoch))
+        }
         _ => None,
     }
 }

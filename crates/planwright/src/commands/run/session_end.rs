@@ -175,6 +175,7 @@ fn revise_result(
     };
     let request = ReviseRequest {
         text,
+        comments: std::collections::BTreeSet::new(),
         drop: Vec::new(),
         drop_paths: Vec::new(),
     };

@@ -51,7 +51,7 @@ pub fn revise_plan(
     let request = ReviseRequest {
         text: arguments.feedback,
         drop: arguments.drop,
-        drop_paths: Vec::new(),
+        ..ReviseRequest::default()
     };
     let mut call = access.new_call();
     if let Some(key) = &arguments.idempotency_key {

@@ -109,6 +109,7 @@ fn replay_yields_the_plan_at_every_version(fixture: &StoreFixture) {
         },
         |_, _| {
             Command::from(ReviseWork {
+                comments: Default::default(),
                 feedback: "better".to_owned(),
                 dropped: Vec::new(),
             })

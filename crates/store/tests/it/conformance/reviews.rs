@@ -1,14 +1,17 @@
 //! Reviews: what people note beside a plan.
 
 use plan::Command;
-use plan::command::{CancelPlan, EditReview};
+use plan::command::{CancelPlan, EditReview, FailRun, ReviseWork};
 use plan::review::{
-    CommentPlace, DiffSide, HunkChoice, PlanReview, ReviewComment, ReviewEdit, ReviewedFile,
-    ViewedContent,
+    CommentId, CommentPlace, DiffSide, HunkChoice, PlanReview, ReviewComment, ReviewEdit,
+    ReviewedFile, ViewedContent,
 };
-use plan::{Digest, HunkId, PlanId};
+use plan::stage::FailureCategory;
+use plan::{Digest, Event, HunkId, PlanId};
+use store::fault::FaultPoint;
 use store::{CommitError, Store, StoreError};
 use testkit::TestClient;
+use testkit::client::LONG_LEASE;
 
 use crate::store_fixture::StoreFixture;
 
@@ -18,6 +21,7 @@ super::on_every_store! {
     racing_edits_are_all_kept,
     a_failed_commit_leaves_the_review_as_it_was,
     reviews_are_deleted_with_their_plan,
+    comments_and_their_revise_are_committed_together_at_every_failure,
 }
 
 fn file(path: &[u8]) -> ReviewedFile {
@@ -157,11 +161,11 @@ fn a_failed_commit_leaves_the_review_as_it_was(fixture: &StoreFixture) {
     edit(&client, plan_id, vec![comment("kept")]);
     let drop_all = Command::from(EditReview {
         edits: vec![
-            ReviewEdit::DropComments([plan::review::CommentId(1)].into()),
+            ReviewEdit::DropComments([CommentId(1)].into()),
             comment("new"),
         ],
     });
-    fixture.faults.arm(store::fault::FaultPoint::BeforeCommit);
+    fixture.faults.arm(FaultPoint::BeforeCommit);
     let failed = client.submit_for_plan(plan_id, drop_all);
     assert!(matches!(
         failed,
@@ -184,4 +188,46 @@ fn reviews_are_deleted_with_their_plan(fixture: &StoreFixture) {
     let store = fixture.open();
     assert_eq!(store.list_reviews(ended).unwrap(), []);
     assert_eq!(read_texts(&*store, other), [["stays"]]);
+}
+
+/// Whatever fails, a comment is either a draft or sent.
+fn comments_and_their_revise_are_committed_together_at_every_failure(fixture: &StoreFixture) {
+    let client = fixture.client();
+    let (plan_id, epoch) = client.create_executing_plan("comment", LONG_LEASE);
+    let failed = FailRun::new(epoch, FailureCategory::Actor, "stuck".to_owned());
+    client.must_submit(plan_id, Command::from(failed));
+    edit(&client, plan_id, vec![comment("one"), comment("two")]);
+    let revise = || {
+        Command::from(ReviseWork {
+            feedback: String::new(),
+            comments: [CommentId(1)].into(),
+            dropped: Vec::new(),
+        })
+    };
+    let sent = || {
+        let events = testkit::dump::read_all_events(&*fixture.open(), plan_id);
+        let revised = events
+            .iter()
+            .filter_map(|stored| match &stored.recorded.event {
+                Event::Revised { comments, .. } => Some(comments.len()),
+                _ => None,
+            });
+        revised.collect::<Vec<_>>()
+    };
+    for point in [FaultPoint::Decided, FaultPoint::BeforeCommit] {
+        fixture.faults.arm(point);
+        let failed = client.submit_with_key("send", "one", Some(plan_id), revise());
+        assert!(matches!(failed, Err(CommitError::Failed(_))), "{failed:?}");
+        fixture.faults.disarm();
+        assert_eq!(sent(), Vec::<usize>::new(), "{point:?}");
+        assert_eq!(read_texts(&*fixture.open(), plan_id), [["one", "two"]]);
+    }
+    fixture.faults.arm(FaultPoint::AfterCommit);
+    // Depending on the store, the answer is lost or found out.
+    let _ = client.submit_with_key("send", "one", Some(plan_id), revise());
+    fixture.faults.disarm();
+    let again = client.submit_with_key("send", "one", Some(plan_id), revise());
+    assert!(again.unwrap().is_repeat);
+    assert_eq!(sent(), [1]);
+    assert_eq!(read_texts(&*fixture.open(), plan_id), [["two"]]);
 }

@@ -316,7 +316,14 @@ fn evidence_is_that_of_the_current_entry(fixture: &StoreFixture) {
         (plan, 1, "tests-pass")
     );
     let (feedback, dropped) = ("better".to_owned(), Vec::new());
-    client.must_submit(plan, Command::from(ReviseWork { feedback, dropped }));
+    client.must_submit(
+        plan,
+        Command::from(ReviseWork {
+            feedback,
+            comments: Default::default(),
+            dropped,
+        }),
+    );
     assert_eq!(evidence(), [], "a new entry has no result yet");
     let epoch = client.claim_phase(plan, LONG_LEASE);
     let judgement = client.judge_rules(plan, Gate::Result);

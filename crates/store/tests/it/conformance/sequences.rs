@@ -574,6 +574,7 @@ fn plan_command(act: &RandomAct, plan: &Plan, client: &TestClient) -> Command {
             limits: None,
         }),
         RandomAct::Revise => Command::from(ReviseWork {
+            comments: Default::default(),
             feedback: text(),
             dropped: vec![samples::tree_path("dir/0")],
         }),
