@@ -83,21 +83,20 @@ fn run_dir_file(repo: &ShopRepository, plan: &str) -> std::path::PathBuf {
     newest.unwrap().join("tools.json")
 }
 
-/// What the relay answers to a call, started by hand.
-fn relay_answer(repo: &ShopRepository, file: &std::path::Path) -> Value {
+const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+const ASK: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"question":"?"}}}"#;
+
+/// What the relay answers to these lines, started by hand.
+fn relay_answers(repo: &ShopRepository, file: &std::path::Path, lines: &[&str]) -> Vec<Value> {
     let file = file.to_str().unwrap();
-    let run = repo.program.run(["relay-tools", file]).with_input(
-        concat!(
-            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
-            "\n",
-            r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"question":"?"}}}"#,
-            "\n"
-        )
-        .as_bytes(),
-    );
-    let output = run.finish();
-    let last = output.stdout.lines().last().unwrap();
-    serde_json::from_str::<Value>(last).unwrap()["result"].clone()
+    let run = repo.program.run(["relay-tools", file]);
+    let output = run.with_input(lines.join("\n").into_bytes()).finish();
+    assert_eq!(output.exit_code(), Some(0), "{output:?}");
+    let answers = output.stdout.lines();
+    answers
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -141,7 +140,7 @@ fn killed_worker_keeps_what_was_recorded_and_its_tools_are_gone() {
     assert!(file.exists());
     process.kill();
     let recorded = recorded_choices(&repo, &plan);
-    let answer = relay_answer(&repo, &file);
+    let answer = &relay_answers(&repo, &file, &[INITIALIZE, ASK])[1]["result"];
     assert_eq!(answer["isError"], true);
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("this run has ended"), "{text}");
@@ -172,4 +171,37 @@ fn cancelled_plan_takes_no_more_decisions() {
     let recorded = recorded_choices(&repo, &plan);
     process.finish();
     assert_eq!(recorded_choices(&repo, &plan), recorded);
+}
+
+#[test]
+fn relay_survives_whatever_its_agent_sends() {
+    let repo = ShopRepository::new();
+    let file = repo.shop_path().join("no-run.json");
+    let long = "x".repeat(100_000);
+    let stateless = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let other = r#"{"jsonrpc":"2.0","id":4,"method":"resources/list"}"#;
+    let lines = ["garbage", &long, ASK, stateless, INITIALIZE, ASK, other];
+    let answers = relay_answers(&repo, &file, &lines);
+    let codes: Vec<&Value> = answers
+        .iter()
+        .map(|answer| &answer["error"]["code"])
+        .collect();
+    let none = Value::Null;
+    let refused = [-32700, -32600, -32602, -32601].map(Value::from);
+    let [malformed, too_long, unnamed_version, unknown] = &refused;
+    let expected = [
+        malformed,
+        too_long,
+        unnamed_version,
+        &none,
+        &none,
+        &none,
+        unknown,
+    ];
+    assert_eq!(codes, expected);
+    let tools = answers[3]["result"]["tools"].as_array().unwrap();
+    let names: Vec<&Value> = tools.iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["ask", "record_decision", "report_progress"]);
+    let text = &answers[5]["result"]["content"][0]["text"];
+    assert_eq!(text, "Nothing was done: this run has ended.");
 }
