@@ -248,8 +248,7 @@ impl SandboxError {
                 | Self::LandingInProgress { .. }
                 | Self::TargetMoved { .. }
                 | Self::GitTimedOut { .. }
-                | Self::DiskFull { .. }
-        )
+        ) || self.is_out_of_space()
     }
 
     /// Is the disk or the user's quota full?

@@ -277,8 +277,8 @@ impl PlanDriver<'_> {
             .write_run_record(run_dir, &record);
     }
 
-    /// Submits a run's report. Retries while the store is unavailable and keeps the lease, so that finished
-    /// work is not lost. Repeating is safe: the store recognizes what this holder already submitted.
+    /// Submits a run's report. Retries while the store is unavailable or a disk is full, and keeps the lease, so that
+    /// finished work is not lost. Repeating is safe: the store recognizes what this holder already submitted.
     ///
     /// The usage is settled before the report, or in the same commit. A crash in between loses no charge: usage
     /// is charged once per epoch, and a report that was not submitted is worked on again.
@@ -301,14 +301,22 @@ impl PlanDriver<'_> {
                     Err(error)
                         if error.is_out_of_space() && began.elapsed() >= DISK_FULL_TIMEOUT =>
                     {
+                        if let LifecycleError::Sandbox(full) = &error {
+                            // The attempt counts, so an agent is not paid again and again for it.
+                            return claim.fail_for_now(&full.to_string());
+                        }
                         return Err(error);
                     }
-                    Err(error) if error.is_store_unavailable() => {
+                    Err(error) if error.is_store_unavailable() || error.is_out_of_space() => {
                         if backoff == WARN_AFTER_BACKOFF {
                             let text = format!("cannot store the result yet, retrying: {error}");
                             (self.on_progress)(claim.plan(), &DriveProgress::Retrying(text));
                         }
                         if stop_retrying.wait_for_request(backoff) {
+                            if let LifecycleError::Sandbox(_) = &error {
+                                // The store works, so others can go on with the sandbox at once.
+                                return claim.release_for_now();
+                            }
                             return Err(error);
                         }
                         backoff = (backoff * 2).min(MAX_BACKOFF);
@@ -346,6 +354,26 @@ impl PlanDriver<'_> {
 }
 
 impl Claim {
+    /// Fails the run for a reason that passes. The engine retries it later.
+    fn fail_for_now(&self, why: &str) -> Result<(), LifecycleError> {
+        let category = FailureCategory::Transient;
+        let fail = FailRun::new(self.epoch(), category, shorten_text(why));
+        let submitted = self
+            .lifecycle
+            .submit_command(self.plan().id(), fail, &self.call());
+        submitted.map(drop)
+    }
+
+    /// Gives the plan back. The work stays in the sandbox.
+    fn release_for_now(&self) -> Result<(), LifecycleError> {
+        let epoch = self.epoch();
+        let release = ReleaseLease { epoch };
+        let submitted = self
+            .lifecycle
+            .submit_command(self.plan().id(), release, &self.call());
+        submitted.map(drop)
+    }
+
     /// Submits an actor's report. Fails the phase if the sandbox contradicts the report.
     pub(crate) fn submit_report(
         &self,
@@ -398,6 +426,10 @@ impl Claim {
                 | Refusal::BadText { .. }),
             )) => refusal.to_string(),
             Err(LifecycleError::Sandbox(error)) if error.is_uncapturable() => error.to_string(),
+            // The work stays in the sandbox, to be captured when there is space.
+            Err(LifecycleError::Sandbox(error)) if error.is_out_of_space() => {
+                return Err(error.into());
+            }
             Err(LifecycleError::Sandbox(error)) => {
                 category = FailureCategory::Resource;
                 error.to_string()

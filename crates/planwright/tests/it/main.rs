@@ -39,6 +39,7 @@ mod docs_tour;
 mod entering;
 mod file_modes;
 mod first_hour;
+mod full_disk;
 mod gates;
 mod goals;
 mod hanging_git;
