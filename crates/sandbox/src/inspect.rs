@@ -1,6 +1,7 @@
 //! Computes a plan's diff, even while an agent is working. Records nothing about the plan.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compare::{ScratchDir, TreeDiff};
 use crate::git::GitCommand;
@@ -14,6 +15,9 @@ use crate::{ObjectId, SandboxError, files, refs, repository};
 pub struct SandboxDiffs<'a> {
     sandboxes: &'a Sandboxes,
 }
+
+/// Tells the looks of this process apart.
+static NEXT_LOOK: AtomicU64 = AtomicU64::new(0);
 
 impl Sandboxes {
     pub fn diffs(&self) -> SandboxDiffs<'_> {
@@ -83,11 +87,13 @@ impl SandboxDiffs<'_> {
             .open_repository(key.resource)?
             .common_dir()
             .join("objects");
+        // A server looks at the same sandbox for many clients at once.
+        let number = NEXT_LOOK.fetch_add(1, Ordering::Relaxed);
         let scratch = self
             .sandboxes
             .home()
             .plan_directory(key.plan_id)
-            .join(format!("look-{}", std::process::id()));
+            .join(format!("look-{}-{number}", std::process::id()));
         files::make_private_directory(&scratch)?;
         let scratch = ScratchDir(scratch);
         let index = scratch.0.join("index");

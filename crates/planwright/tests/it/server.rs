@@ -617,6 +617,40 @@ fn requests_are_logged_without_what_they_carry() {
     }
 }
 
+/// Works until the file `go` exists.
+const PATIENT_SCRIPT: &str = "#!/bin/sh
+echo more >> src/a.txt
+echo ready >> \"$STARTS\"
+while [ ! -e \"$(dirname \"$STARTS\")/go\" ]; do sleep 0.1; done
+";
+
+/// Each look has its own place to write what it finds.
+#[test]
+fn many_clients_look_at_a_working_plan_at_once() {
+    let env = ScriptedAgentEnv::with_script(PATIENT_SCRIPT);
+    let server = RunningTestServer::start(&env, &["--work", "1"]);
+    let client = server.sign_in(&env);
+    let data = env.run_expecting(0, &["run", "--detach", "--agent", "scribe", "Write a line"]);
+    let plan = data["plan_id"].as_str().unwrap();
+    wait_for("the agent works", || !env.read_starts().is_empty());
+    let targets = ["diff", "review"].map(|what| format!("/v1/plans/{plan}/{what}"));
+    std::thread::scope(|scope| {
+        for target in targets.iter().cycle().take(6) {
+            let client = &client;
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    let seen = client.get(target).ok();
+                    assert_eq!(seen["files"][0]["path"], "src/a.txt", "{seen}");
+                }
+            });
+        }
+    });
+    std::fs::write(env.tool_path("go"), "").unwrap();
+    wait_for("the agent ends", || {
+        client.get(&format!("/v1/plans/{plan}")).ok()["standing"] == "needs review"
+    });
+}
+
 /// A store that is gone is not an empty one: nobody must believe that their plans were deleted.
 #[test]
 fn removed_store_is_answered_with_503_until_it_is_back() {
