@@ -187,6 +187,30 @@ fn notes_of_a_review_are_there_in_another_browser() {
     check_errors(&other);
 }
 
+/// Rewrites the first line. Remembers what it was told.
+const FIRST_LINE_SCRIPT: &str = "#!/bin/sh
+cat \"$PLANWRIGHT_ASSIGNMENT\" >> \"$STARTS\"
+sed -i '1s/.*/from the agent/' src/a.txt
+";
+
+#[test]
+fn conflict_goes_back_to_the_agent_from_the_page() {
+    let env = ScriptedAgentEnv::with_script(FIRST_LINE_SCRIPT);
+    let server = RunningTestServer::start(&env, &["--work", "1"]);
+    let (plan, _) = env.start_plan(6);
+    env.repo.write_file("src/a.txt", "from somebody else\n");
+    env.repo.commit_all("Rewrite it");
+    let browser = open_page(&server, &env, &format!("/{}", plan.to_lowercase()));
+    browser.click("#land button[type=submit]");
+    browser.wait_for_text(".plan-head .state", "conflict");
+    browser.click("#send-conflict button");
+    let told = || env.read_starts().join("\n");
+    wait_for("the agent is told about the conflict", || {
+        told().contains("changed the same lines since you began: src/a.txt")
+    });
+    check_errors(&browser);
+}
+
 /// Says something whenever it is told to.
 const TALKING_SCRIPT: &str = "#!/bin/sh
 here=\"$(dirname \"$STARTS\")\"

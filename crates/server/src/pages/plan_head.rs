@@ -5,6 +5,8 @@ use api::plans::MIN_REQUEST_DIGITS;
 use api::results::list_results;
 use api::standing::StandingTone;
 use api::view::{PermissionView, PlanErrorView, ResultView};
+use plan::changeset::TreePath;
+use plan::stage::ConstraintKind;
 use plan::{LandingOptions, PlanId};
 
 use super::offered_forms::OfferedForms;
@@ -31,6 +33,8 @@ pub struct PlanHead {
     /// The tool call that the agent waits for.
     pub permission: Option<PermissionCard>,
     pub error: String,
+    /// What to tell the agent about a conflict with the target; nothing if there is none.
+    pub conflict_feedback: String,
     pub target: String,
     /// `review`, `activity`, `why`, or nothing for the preview.
     pub tab: &'static str,
@@ -106,6 +110,21 @@ impl PlanHead {
         }
         String::new()
     }
+}
+
+/// How many paths of a conflict the agent is told.
+const MAX_CONFLICT_PATHS: usize = 20;
+
+fn describe_conflict(target: &str, paths: &[TreePath]) -> String {
+    let names: Vec<String> = paths
+        .iter()
+        .take(MAX_CONFLICT_PATHS)
+        .map(|path| visible(&path.to_string()))
+        .collect();
+    format!(
+        "{target} changed the same lines since you began: {}. Start from what is there now, and make your change again.",
+        names.join(", ")
+    )
 }
 
 fn describe_result(result: &ResultView) -> String {
@@ -186,8 +205,19 @@ pub fn read_head(
     let result_digest = row.plan.result().map_or_else(String::new, |result| {
         result.digest(&LandingOptions::default()).to_string()
     });
+    let conflict_feedback = match &view.error {
+        Some(PlanErrorView::Constraint {
+            category: ConstraintKind::Conflict,
+            paths,
+            ..
+        }) if !paths.is_empty() => describe_conflict(target, paths),
+        Some(PlanErrorView::Constraint { .. } | PlanErrorView::Failure { .. }) | None => {
+            String::new()
+        }
+    };
     Ok((
         PlanHead {
+            conflict_feedback,
             plan_id: plan_id.to_string(),
             handle: summary.handle,
             goal: goal.to_owned(),
