@@ -1,8 +1,12 @@
-//! How a result lands, as it is asked for.
+//! How a result lands, as it is asked for, and what has to happen before.
 
+use lifecycle::{Call, Lifecycle, LifecycleError, PartSelection, PickMode, PickOutcome};
 use plan::landing_options::LandingDestination;
-use plan::{ErasableText, LandingOptions, Plan};
+use plan::stage::{ApplyState, WorkState};
+use plan::{ErasableText, LandingOptions, Plan, PlanStage};
 use serde::Deserialize;
+
+use crate::results::pick_parts;
 
 /// How a result should land. Without `destination` and `merge`, it lands as the approval or the repository's
 /// `planwright.yaml` says.
@@ -48,6 +52,52 @@ impl LandingRequest {
             },
         }
     }
+}
+
+/// Does landing the result take a person's approval first? Otherwise it is on its way, or nothing can land.
+pub fn needs_approval(plan: &Plan) -> bool {
+    let can_approve = match plan.stage() {
+        PlanStage::Apply(landing) => matches!(landing, ApplyState::Constrained(_)),
+        PlanStage::Strategize(_) | PlanStage::Execute(_) => true,
+    };
+    can_approve && plan.has_targets() && plan.result().is_some()
+}
+
+/// Can parts of the result still be picked? A landing that has ended or is under way keeps those it was started with.
+pub fn is_pickable(plan: &Plan) -> bool {
+    let can_pick = match plan.stage() {
+        PlanStage::Strategize(_) => false,
+        PlanStage::Execute(work) => matches!(work, WorkState::Complete),
+        PlanStage::Apply(landing) => match landing {
+            ApplyState::Queued(..) | ApplyState::Errored(_) | ApplyState::Constrained(_) => true,
+            ApplyState::Processing(..)
+            | ApplyState::AwaitingInput(..)
+            | ApplyState::Applied(_)
+            | ApplyState::Cancelled(_) => false,
+        },
+    };
+    can_pick && plan.has_targets() && !plan.is_prepared()
+}
+
+/// Reduces the result to the selected parts, unless everything is selected or it cannot be reduced any more. Returns
+/// the call for the landing that follows.
+pub fn pick_for_landing(
+    lifecycle: &Lifecycle,
+    plan: &Plan,
+    selection: &PartSelection,
+    mode: PickMode,
+    call: &Call,
+) -> Result<Call, LifecycleError> {
+    if *selection == PartSelection::default() || !is_pickable(plan) {
+        return Ok(call.clone());
+    }
+    // The idempotency key belongs to the landing. Picking the same parts twice changes nothing.
+    let pick_call = call.without_key();
+    let picked = pick_parts(lifecycle, plan.id(), None, selection, mode, &pick_call)?;
+    Ok(match picked {
+        PickOutcome::Picked { .. } => call.without_version(),
+        PickOutcome::Unchanged => call.clone(),
+    })
 }
 
 /// Returns the options to land with if nothing is asked for: those of a standing approval, otherwise the

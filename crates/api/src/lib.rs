@@ -23,6 +23,7 @@ pub mod overview;
 pub mod plan_activity;
 pub mod plan_config;
 pub mod plan_list;
+pub mod plan_status;
 pub mod plans;
 pub mod projects;
 pub mod results;

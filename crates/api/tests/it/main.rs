@@ -9,6 +9,7 @@ mod changing_plans;
 mod creating_plans;
 mod definitions;
 mod diagnosis;
+mod landing_parts;
 mod next_steps;
 mod projects;
 mod sample_store;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use api::landing::{LandingRequest, default_landing_options};
+use api::landing::{self, LandingRequest, default_landing_options};
 use api::plans;
 use api::view::LandedPlanView;
-use lifecycle::{LandingOutcome, PartSelection, PickMode, PickOutcome};
+use lifecycle::{LandingOutcome, PartSelection, PickMode};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
-use plan::stage::{ApplyState, ConstraintKind, WorkState};
+use plan::stage::{ApplyState, ConstraintKind};
 use plan::{LandingOptions, PlanId, PlanStage};
 use serde_json::json;
 use store::PlanRow;
@@ -151,60 +151,28 @@ pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = args.plan.resolve(app)?;
     let call = args.conditions.apply_to(app.new_call());
     let row = app.lifecycle()?.get_plan(plan_id)?;
-    if needs_approval(&row) {
+    if landing::needs_approval(&row.plan) {
         for path in &args.paths {
             plans::match_changed_paths(app.lifecycle()?, plan_id, path)?;
         }
     }
     let options = args.landing.to_request()?.options_to_land(&row.plan);
     let selection = PartSelection {
-        // A landing that has ended or is under way keeps the parts it was started with.
-        hunks: match is_pickable(&row) {
+        hunks: match landing::is_pickable(&row.plan) {
             true => resolve_hunks(app, plan_id, &args.hunk)?,
             false => BTreeSet::new(),
         },
         paths: args.paths.clone(),
     };
-    if !args.yes && needs_approval(&row) {
+    if !args.yes && landing::needs_approval(&row.plan) {
         confirm_landing(app, &row, &LandingPrompt::Apply(&options, &args.paths))?;
-    }
-    let selects_parts = selection != PartSelection::default();
-    if !selects_parts || !is_pickable(&row) {
-        return land_plan(app, plan_id, &options, &call);
     }
     let mode = match args.rest {
         RestHandling::Plan => PickMode::TakeSelectedKeepRest,
         RestHandling::Drop => PickMode::TakeSelected,
     };
-    // The idempotency key belongs to the landing. Picking the same parts twice changes nothing.
-    let pick_call = call.without_key();
-    match api::results::pick_parts(
-        app.lifecycle()?,
-        plan_id,
-        None,
-        &selection,
-        mode,
-        &pick_call,
-    )? {
-        PickOutcome::Picked { .. } => land_plan(app, plan_id, &options, &call.without_version()),
-        PickOutcome::Unchanged => land_plan(app, plan_id, &options, &call),
-    }
-}
-
-/// Can parts of the plan's result still be picked?
-fn is_pickable(row: &PlanRow) -> bool {
-    let can_pick = match row.plan.stage() {
-        PlanStage::Strategize(_) => false,
-        PlanStage::Execute(work) => matches!(work, WorkState::Complete),
-        PlanStage::Apply(landing) => match landing {
-            ApplyState::Queued(..) | ApplyState::Errored(_) | ApplyState::Constrained(_) => true,
-            ApplyState::Processing(..)
-            | ApplyState::AwaitingInput(..)
-            | ApplyState::Applied(_)
-            | ApplyState::Cancelled(_) => false,
-        },
-    };
-    can_pick && row.plan.has_targets() && !row.plan.is_prepared()
+    let call = landing::pick_for_landing(app.lifecycle()?, &row.plan, &selection, mode, &call)?;
+    land_plan(app, plan_id, &options, &call)
 }
 
 /// Approves and lands a plan, and describes the outcome.
@@ -314,14 +282,6 @@ fn describe_target(resource: &plan::PlanResource) -> String {
         }
         None => resource.name.clone(),
     }
-}
-
-fn needs_approval(row: &PlanRow) -> bool {
-    let can_approve = match row.plan.stage() {
-        PlanStage::Apply(landing) => matches!(landing, ApplyState::Constrained(_)),
-        PlanStage::Strategize(_) | PlanStage::Execute(_) => true,
-    };
-    can_approve && row.plan.has_targets() && row.plan.result().is_some()
 }
 
 /// Describes a landing: the answer if it landed, otherwise an error with the next command.

@@ -18,9 +18,8 @@ use crate::commands::why::describe_reason;
 use crate::commands::{CommandAnswer, PlanArg};
 use crate::error::CommandError;
 use crate::{home, ui};
-use api::PlanStanding;
-use api::derived_plans::find_derived_plans;
-use api::view::{DiagnosisReason, PermissionView, PlanView, RuleFindingOutcome, WaitReason};
+use api::plan_status::read_status;
+use api::view::{DiagnosisReason, PermissionView, RuleFindingOutcome, WaitReason};
 
 /// Show a plan
 #[derive(Debug, clap::Args)]
@@ -31,21 +30,12 @@ pub struct StatusArgs {
 
 pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let lifecycle = app.lifecycle()?;
-    let row = lifecycle.get_plan(args.plan.resolve_unannounced(app)?)?;
-    let changesets = lifecycle.history().list_changesets(row.plan.id())?;
-    let ledger = lifecycle.budgets().read_ledger(row.plan.id())?;
-    let completions = lifecycle.history().read_completions(row.plan.id())?;
-    let plan = &row.plan;
+    let status = read_status(lifecycle, args.plan.resolve_unannounced(app)?)?;
+    let (row, plan) = (&status.row, &status.row.plan);
     let now = app.clock.now();
-    let mut standing = api::plans::find_standing(lifecycle, &row)?;
-    let live_standing = standing;
-    let undone_by = find_derived_plans(lifecycle, &row)?.undone_by;
-    if undone_by.is_some() {
-        standing = PlanStanding::Undone;
-    }
     let mut lines: Vec<(&str, String)> = vec![
         ("plan", lifecycle.short_handle(plan.id())?),
-        ("state", ui::style_standing(standing)),
+        ("state", ui::style_standing(status.standing())),
     ];
     if row.current_verdict().is_none() && plan.is_stuck_on_rules() {
         for unmet in plan.unmet_rules() {
@@ -102,7 +92,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
     }
     if let Some(lease) = &row.lease {
         let until = format!("for {}", ui::format_delay(now, lease.expires_at));
-        let validity = match lifecycle.leases().holder_liveness(&row)? {
+        let validity = match status.holder_liveness {
             Some(HolderLiveness::Ended) => format!("(process ended), lease {until}"),
             Some(HolderLiveness::Unknown) | None if lease.expires_at < now => {
                 format!("(expired {})", ui::format_age(now, lease.expires_at))
@@ -114,8 +104,8 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             format!("{} {validity}", holder_name(&lease.owner)),
         ));
     }
-    if let Some(obstacle) = lifecycle.leases().find_claim_obstacle(plan)? {
-        let waits = describe_wait(&WaitReason::of_obstacle(Some(obstacle)));
+    if let Some(obstacle) = &status.obstacle {
+        let waits = describe_wait(&WaitReason::of_obstacle(Some(obstacle.clone())));
         let waits = waits.strip_prefix("waits ").unwrap_or(&waits);
         lines.push(("waits", waits.to_owned()));
     }
@@ -156,15 +146,12 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         };
         lines.push(("landed", target));
     }
-    if !plan.resources().is_empty()
-        && let Ok(sandboxes) = lifecycle.sandboxes().list_sandboxes(plan.id())
-        && !sandboxes.is_empty()
-    {
+    if status.has_sandbox {
         // Show the command instead of the path: it cleans the git configuration before anyone enters.
         let handle = lifecycle.short_handle(plan.id())?;
         lines.push(("sandbox", format!("planwright path {handle}")));
     }
-    if let Some(by) = undone_by {
+    if let Some(by) = status.undone_by {
         lines.push(("undone by", lifecycle.short_handle(by)?));
     }
     match plan.origin() {
@@ -182,8 +169,9 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
         lines.push(("attempt", format!("{attempt} ({})", plan.phase().as_str())));
     }
     lines.push(("limits", ui::format_limits(plan.limits())));
-    lines.extend(describe_usage(plan, &ledger, &lifecycle.budget()));
-    lines.extend(describe_last_run(app, plan));
+    lines.extend(describe_usage(plan, &status.ledger, &lifecycle.budget()));
+    let last_run = status.last_run.as_ref();
+    lines.extend(last_run.map(|record| ("last run", ui::describe_run(record))));
     if plan.reversions() > 0 {
         lines.push(("reversions", plan.reversions().to_string()));
     }
@@ -194,8 +182,8 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             format!("{} by {}: {reason}", waiver.rule, waiver.by),
         ));
     }
-    if !changesets.is_empty() {
-        let entries = changesets.iter().flat_map(|(_, entries)| entries);
+    if !status.changesets.is_empty() {
+        let entries = status.changesets.iter().flat_map(|(_, entries)| entries);
         let paths: BTreeSet<_> = entries
             .map(|entry| (&entry.resource, &entry.path))
             .collect();
@@ -232,11 +220,7 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             lines.push((label, format!("{}: {names}", paths.count)));
         }
     }
-    if let Some(path) = lifecycle
-        .local_host()
-        .ok()
-        .and_then(|host| host.sandboxes.rescue().find_archive(plan.id()))
-    {
+    if let Some(path) = &status.archive {
         lines.push((
             "ignored, kept in",
             ui::escape_controls(&path.display().to_string()),
@@ -267,11 +251,8 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             ui::style_text(ui::DIM, format!("{label:<11}"))
         ));
     }
-    let mut answer = CommandAnswer::new(
-        PlanView::new(&row, live_standing, &changesets, &ledger, &completions),
-        text,
-    );
-    if let Some(next) = app.next_command(&row)? {
+    let mut answer = CommandAnswer::new(&status.view, text);
+    if let Some(next) = app.next_command(row)? {
         answer = answer.with_hint(next);
     }
     Ok(answer)
@@ -351,20 +332,6 @@ fn describe_usage(
         }
     }
     lines
-}
-
-/// Describes the newest recorded run on this host.
-fn describe_last_run(app: &App, plan: &plan::Plan) -> Option<(&'static str, String)> {
-    let runs = app
-        .lifecycle()
-        .ok()?
-        .local_host()
-        .ok()?
-        .sandboxes
-        .runs()
-        .list_runs(plan.id());
-    let record = runs.ok()?.into_iter().rev().find_map(|run| run.record)?;
-    Some(("last run", ui::describe_run(&record)))
 }
 
 pub(super) fn describe_actors(actors: &plan::PlanActors) -> String {
