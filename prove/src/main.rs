@@ -281,7 +281,7 @@ fn run_worker_trial(arguments: &WorkTrialArgs) -> anyhow::Result<ExitCode> {
         })?;
         println!(
             "{} plans: {} applied, {} to review, {} failed; {} actor starts, {} workers killed, {} paused past \
-             their lease, {} terminals closed, {} leases reclaimed, {} tool calls decided",
+             their lease, {} terminals closed, {} full disks, {} leases reclaimed, {} tool calls decided",
             outcome.plans,
             outcome.applied,
             outcome.to_review,
@@ -290,6 +290,7 @@ fn run_worker_trial(arguments: &WorkTrialArgs) -> anyhow::Result<ExitCode> {
             outcome.kills,
             outcome.pauses,
             outcome.hangups,
+            outcome.full_disks,
             outcome.reclaims,
             outcome.decided_calls
         );

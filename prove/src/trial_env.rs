@@ -1,5 +1,6 @@
 //! The environment of a trial: home directory, repository, store, and an actor that is this program.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -49,6 +50,8 @@ pub struct TrialEnv {
     pub store: Arc<dyn Store>,
     actor: TrialActorSpec,
     has_asking_actor: bool,
+    /// The `PATH` of workers, if it is not this program's own.
+    worker_path: Option<OsString>,
     pub home: PathBuf,
     pub store_address: String,
     _server: Option<PostgresCluster>,
@@ -86,6 +89,7 @@ impl TrialEnv {
             store,
             actor,
             has_asking_actor: false,
+            worker_path: None,
             home,
             store_address,
             _server: server,
@@ -176,7 +180,23 @@ impl TrialEnv {
         ];
         let mut worker = self.program_command(&arguments);
         worker.stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(path) = &self.worker_path {
+            worker.env("PATH", path);
+        }
         worker
+    }
+
+    /// Lets workers find the programs in this directory before others.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "workers need the programs that this one finds"
+    )]
+    pub fn put_before_path(&mut self, directory: &Path) -> anyhow::Result<()> {
+        let own_path = std::env::var_os("PATH").unwrap_or_default();
+        let others = std::env::split_paths(&own_path);
+        let all = std::iter::once(directory.to_owned()).chain(others);
+        self.worker_path = Some(std::env::join_paths(all)?);
+        Ok(())
     }
 
     /// Runs the program; returns its exit code and its JSON envelope.

@@ -190,6 +190,7 @@ fn worker_trial_passes_and_finds_planted_bugs() {
         ("unheard-hangup", "which was not disturbed"),
         ("fast-clock", "which was not disturbed"),
         ("stale-permission", "a call that nobody allowed"),
+        ("unknown-full-disk", "failed without a valid reason"),
     ] {
         check_trial(
             "work",

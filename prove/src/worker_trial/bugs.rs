@@ -25,6 +25,8 @@ pub enum WorkerBug {
     FastClock,
     /// The permission of an earlier run of the plan is used again
     StalePermission,
+    /// A full disk is not recognized, so it halts plans
+    UnknownFullDisk,
 }
 
 /// Makes every lease look expired.
@@ -59,8 +61,8 @@ pub fn plant_bug(
         WorkerBug::UnheardHangup => workers.hang_up_without_release(env, random),
         WorkerBug::FastClock => FastClockWorker::without_process_check(env).reclaim_expired(),
         WorkerBug::OrphanProcess => workers.kill_with_supervisors(env, random),
-        // Planted in the actor.
-        WorkerBug::StalePermission => Ok(()),
+        // Planted in the actor, or in what git says.
+        WorkerBug::StalePermission | WorkerBug::UnknownFullDisk => Ok(()),
     }
 }
 

@@ -38,11 +38,13 @@ pub fn check_outcome(
     trial: &Trial,
     env: &TrialEnv,
     faults: &WorkerFaultLog,
+    full_disks: u32,
 ) -> anyhow::Result<WorkerTrialOutcome> {
     let mut outcome = WorkerTrialOutcome {
         kills: faults.kills,
         pauses: faults.pauses,
         hangups: faults.hangups,
+        full_disks,
         violations: find_orphan_processes(env),
         ..WorkerTrialOutcome::default()
     };
@@ -94,6 +96,11 @@ fn find_missing(outcome: &WorkerTrialOutcome, trial: &Trial) -> Vec<String> {
         (as_usize(outcome.kills), 3 + per_minute(5), "kills"),
         (as_usize(outcome.pauses), 1 + per_minute(3), "pauses"),
         (as_usize(outcome.hangups), per_minute(3), "closed terminals"),
+        (
+            as_usize(outcome.full_disks),
+            1 + per_minute(3),
+            "full disks",
+        ),
         (outcome.reclaims, 1 + per_minute(5), "reclaimed leases"),
         (
             outcome.decided_calls,
@@ -133,7 +140,10 @@ impl PlanTrace<'_> {
             let message = failure.message.as_str();
             let is_deliberate =
                 failure.category == FailureCategory::Actor && message.contains(DELIBERATE_FAILURE);
-            if failure.category != FailureCategory::Lost && !is_deliberate {
+            // Every attempt may have met a full disk.
+            let had_no_space = failure.category == FailureCategory::Transient
+                && message.to_lowercase().contains("no space left");
+            if failure.category != FailureCategory::Lost && !is_deliberate && !had_no_space {
                 let problem = format!(
                     "{id} failed without a valid reason ({}): {message}",
                     failure.category

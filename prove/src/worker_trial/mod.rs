@@ -1,5 +1,5 @@
 //! The `work` trial: real workers run a real actor on plans, and are killed, paused past their leases and hung up on.
-//! Some actors ask before they make a tool call, and a person decides. Afterwards every plan must have ended with a
+//! At times git has no space left. Some actors ask before they make a tool call, and a person decides. Afterwards every plan must have ended with a
 //! reason, each result must have been accepted once and from the holder, no attempt may have been started twice or beside
 //! a running holder, every call must have been allowed in the run that made it, and no process may be left.
 
@@ -11,6 +11,7 @@ pub mod trial_actor;
 mod check;
 mod deciding_person;
 mod fast_clock_worker;
+mod full_disk;
 mod permission_check;
 
 use std::process::Child;
@@ -21,6 +22,7 @@ use fastrand::Rng;
 
 use self::deciding_person::DecidingPerson;
 use self::fast_clock_worker::FastClockWorker;
+use self::full_disk::{FullDisk, NO_SPACE_MESSAGE};
 use crate::trial::{Trial, TrialProgress};
 use crate::trial_env::{TrialActorSpec, TrialEnv};
 use crate::worker_group::{FaultPolicy, WorkerGroup};
@@ -53,6 +55,8 @@ pub struct WorkerTrialOutcome {
     pub pauses: u32,
     /// Workers whose terminal was closed.
     pub hangups: u32,
+    /// How often the disk was full.
+    pub full_disks: u32,
     pub violations: Vec<String>,
     /// What did not happen often enough for the trial to count.
     pub missing: Vec<String>,
@@ -87,6 +91,14 @@ pub fn run(settings: &WorkerTrialSettings) -> anyhow::Result<WorkerTrialOutcome>
     #[cfg(feature = "broken")]
     let uses_stale_permissions = settings.bug == Some(bugs::WorkerBug::StalePermission);
     env.add_asking_actor(uses_stale_permissions)?;
+    #[cfg(not(feature = "broken"))]
+    let git_message = NO_SPACE_MESSAGE;
+    #[cfg(feature = "broken")]
+    let git_message = match settings.bug {
+        Some(bugs::WorkerBug::UnknownFullDisk) => "error: unable to write file",
+        _ => NO_SPACE_MESSAGE,
+    };
+    let mut full_disk = FullDisk::install(&mut env, git_message)?;
     let mut random = Rng::with_seed(trial.seed);
     let mut workers = WorkerGroup::start_all(&env, trial.processes, FAULT_POLICY)?;
     let mut creators = Vec::new();
@@ -105,12 +117,14 @@ pub fn run(settings: &WorkerTrialSettings) -> anyhow::Result<WorkerTrialOutcome>
         }
         std::thread::sleep(Duration::from_millis(random.u64(20..100)));
         workers.inject_fault(&env, &mut random)?;
+        full_disk.change_if_due(&mut random)?;
         progress.print_if_due(|| workers.summary());
         #[cfg(feature = "broken")]
         if let Some(bug) = settings.bug {
             bugs::plant_bug(bug, &env, &mut workers, &mut random)?;
         }
     }
+    full_disk.free()?;
     workers.resume_all()?;
     let mut deadline = Instant::now() + NO_PROGRESS_TIMEOUT;
     let last_deadline = deadline + trial.duration;
@@ -137,7 +151,7 @@ pub fn run(settings: &WorkerTrialSettings) -> anyhow::Result<WorkerTrialOutcome>
         std::thread::sleep(Duration::from_millis(100));
     }
     let faults = workers.stop_workers()?;
-    check::check_outcome(trial, &env, &faults)
+    check::check_outcome(trial, &env, &faults, full_disk.count)
 }
 
 /// Removes the plan creators that have ended. Fails if one of them failed.
