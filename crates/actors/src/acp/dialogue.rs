@@ -301,6 +301,16 @@ impl AcpDialogue {
                     self.open_session(),
                 ]
             }
+            // It may not take the servers. It can work without them.
+            OpenRequest::Open(SessionOpening::New) if !self.task.mcp_servers.is_empty() => {
+                self.task.mcp_servers.clear();
+                let text = format!("does not take the tools of its run: {}", error.text);
+                let level = NoticeLevel::Warning;
+                vec![
+                    DialogueStep::Record(TranscriptContent::Notice { level, text }),
+                    self.open_session(),
+                ]
+            }
             OpenRequest::Configure => {
                 let text = &error.text;
                 self.fail(format!("cannot choose {}: {text}", self.current_setting));

@@ -269,6 +269,36 @@ fn secrets_in_questions_and_decisions_are_hidden() {
     assert_eq!(recorded[0].choice, "[TOKEN]");
 }
 
+/// The protocol says that every agent takes such servers. One that does not can work all the same.
+#[test]
+fn agent_that_refuses_the_server_works_without_it() {
+    let refusal =
+        json!({"reply_error": {"code": -32602, "message": "mcpServers are not supported"}});
+    let open = json!({"expect": "session/new"});
+    let mut run = AcpRun::new(&[
+        json!({"expect": "initialize"}),
+        json!({"reply": {"protocolVersion": 1}}),
+        open.clone(),
+        refusal.clone(),
+        open,
+        json!({"reply": {"sessionId": "s-1"}}),
+        json!({"expect": "session/prompt"}),
+        message_chunk("Done."),
+        end_turn(),
+    ]);
+    run.test_env.tool_relay = vec!["/bin/true".into(), "relay-tools".into()];
+    assert_eq!(run.run().outcome, ReportOutcome::Done);
+    let received = run.test_env.read_file("received.jsonl");
+    let sessions = received.lines().filter(|line| line.contains("session/new"));
+    let with_servers: Vec<bool> = sessions.map(|line| line.contains("relay-tools")).collect();
+    assert_eq!(with_servers, [true, false]);
+    let told = run.entries().into_iter().any(|entry| match entry {
+        TranscriptContent::Notice { text, .. } => text.contains("mcpServers are not supported"),
+        _ => false,
+    });
+    assert!(told);
+}
+
 /// What a program of kind `command` was started with.
 fn given_by(mcp: McpConfigFormat, guards: ToolGuards) -> String {
     let mut test_env = ActorTestEnv::new();
