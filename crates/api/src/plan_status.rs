@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use lifecycle::{ClaimObstacle, Lifecycle, LifecycleError};
-use plan::PlanId;
 use plan::changeset::{Changeset, ChangesetEntry};
 use plan::ledger::BudgetLedger;
+use plan::review::ReviewComment;
 use plan::takeover::HolderLiveness;
+use plan::{Event, PlanId, Verb};
 use sandbox::RunRecord;
 use store::PlanRow;
 
@@ -32,6 +33,8 @@ pub struct PlanStatus {
     pub has_sandbox: bool,
     /// The newest recorded run on this host.
     pub last_run: Option<RunRecord>,
+    /// The comments that the agent was sent and has not answered with a result yet.
+    pub sent_comments: Vec<ReviewComment>,
     /// Where ignored files of its removed sandboxes are kept.
     pub archive: Option<PathBuf>,
     /// What programs see.
@@ -54,6 +57,10 @@ pub fn read_status(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanStatus,
     let changesets = lifecycle.history().list_changesets(plan_id)?;
     let ledger = lifecycle.budgets().read_ledger(plan_id)?;
     let completions = lifecycle.history().read_completions(plan_id)?;
+    let sent_comments = match completions.contains_key(&Verb::Revise) {
+        true => find_sent_comments(lifecycle, plan_id)?,
+        false => Vec::new(),
+    };
     let live_standing = find_standing(lifecycle, &row)?;
     let sandboxes = lifecycle.local_host().ok().map(|host| &host.sandboxes);
     let runs = sandboxes.and_then(|sandboxes| sandboxes.runs().list_runs(plan_id).ok());
@@ -70,9 +77,31 @@ pub fn read_status(lifecycle: &Lifecycle, plan_id: PlanId) -> Result<PlanStatus,
         obstacle: lifecycle.leases().find_claim_obstacle(&row.plan)?,
         has_sandbox,
         last_run: runs.and_then(|runs| runs.into_iter().rev().find_map(|run| run.record)),
+        sent_comments,
         archive: sandboxes.and_then(|sandboxes| sandboxes.rescue().find_archive(plan_id)),
         row,
         changesets,
         ledger,
     })
+}
+
+/// Returns the comments that the plan was last sent back with, until there is a new result.
+fn find_sent_comments(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+) -> Result<Vec<ReviewComment>, LifecycleError> {
+    let history = lifecycle.history().read_history(plan_id)?;
+    let is_turn = |event: &Event| {
+        matches!(
+            event,
+            Event::Revised { .. }
+                | Event::ExecuteCompleted { .. }
+                | Event::StrategizeCompleted { .. }
+        )
+    };
+    let mut events = history.into_iter().rev().map(|recorded| recorded.event);
+    match events.find(is_turn) {
+        Some(Event::Revised { comments, .. }) => Ok(comments),
+        Some(_) | None => Ok(Vec::new()),
+    }
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use lifecycle::Lifecycle;
 use plan::ledger::{BudgetLedger, BudgetUnit, GlobalBudget};
 use plan::plan::PlanOrigin;
-use plan::review::ReviewComment;
 use plan::stage::ApplyState;
 use plan::takeover::HolderLiveness;
-use plan::{Event, Plan, PlanId, PlanStage, Verb};
+use plan::{PlanId, PlanStage};
 
 use crate::cli::App;
 use crate::commands::event_narrator::{describe_comment, display_resource, holder_name};
@@ -189,10 +187,8 @@ pub fn run(args: &StatusArgs, app: &App) -> Result<CommandAnswer, CommandError> 
             .collect();
         lines.push(("changes", ui::pluralize(paths.len() as u64, "file")));
     }
-    if completions.contains_key(&Verb::Revise) {
-        for comment in find_sent_comments(lifecycle, plan)? {
-            lines.push(("comment", describe_comment(&comment)));
-        }
+    for comment in &status.sent_comments {
+        lines.push(("comment", describe_comment(comment)));
     }
     let drafts = lifecycle
         .read_review(plan.id(), app.new_call().caller())?
@@ -348,19 +344,4 @@ pub(super) fn describe_actors(actors: &plan::PlanActors) -> String {
         text.push_str(&format!(", {judge} judges"));
     }
     text
-}
-
-/// Returns the comments that the plan was last sent back with, until there is a new result.
-fn find_sent_comments(
-    lifecycle: &Lifecycle,
-    plan: &Plan,
-) -> Result<Vec<ReviewComment>, CommandError> {
-    let history = lifecycle.history().read_history(plan.id())?;
-    let mut events = history.into_iter().rev().map(|recorded| recorded.event);
-    let sent = events.find_map(|event| match event {
-        Event::Revised { comments, .. } => Some(comments),
-        Event::ExecuteCompleted { .. } | Event::StrategizeCompleted { .. } => Some(Vec::new()),
-        _ => None,
-    });
-    Ok(sent.unwrap_or_default())
 }
