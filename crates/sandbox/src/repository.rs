@@ -123,7 +123,7 @@ impl Repository {
     }
 
     /// The user's name and email address, if configured.
-    pub(crate) fn identity(&self) -> Option<&(String, String)> {
+    pub fn identity(&self) -> Option<&(String, String)> {
         self.user_config.identity.as_ref()
     }
 

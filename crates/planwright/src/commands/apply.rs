@@ -8,8 +8,9 @@ use api::view::LandedPlanView;
 use lifecycle::{LandingOutcome, PartSelection, PickMode};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
-use plan::stage::{ApplyState, ConstraintKind};
-use plan::{LandingOptions, PlanId, PlanStage};
+use plan::stage::{ApplyState, ConstraintKind, RefMove};
+use plan::{LandingOptions, Plan, PlanId, PlanStage};
+use sandbox::{Repository, ResourceLocation};
 use serde_json::json;
 use store::PlanRow;
 
@@ -203,7 +204,12 @@ pub fn land_plan(
     {
         notify::PersonNotifier::from_settings(app).notify(&done.plan);
         let proposal = first_landing::propose_rule(app, &done.plan);
+        let author_note = find_missing_author(app, &done.plan);
         let mut answer = describe_landing(app, outcome)?;
+        answer.messages.extend(author_note.map(|text| UserMessage {
+            level: "warn",
+            text,
+        }));
         answer.messages.extend(proposal.map(|text| UserMessage {
             level: "info",
             text,
@@ -211,6 +217,33 @@ pub fn land_plan(
         return Ok(answer);
     }
     describe_landing(app, outcome)
+}
+
+/// Says that git knows nobody to name as the author of the commit that landed. git itself would refuse to commit.
+fn find_missing_author(app: &App, plan: &Plan) -> Option<String> {
+    let makes_commit = |step: &RefMove| step.target.starts_with("refs/heads/");
+    if !plan.landed().iter().any(makes_commit) {
+        return None;
+    }
+    let git_env = crate::settings::read_git_env();
+    let located = app
+        .lifecycle()
+        .ok()?
+        .projects()
+        .locate_resources(plan)
+        .ok()?;
+    let mut repositories = located
+        .into_iter()
+        .filter_map(|resource| match resource.location {
+            ResourceLocation::Git { path, .. } => Repository::open(&git_env, &path).ok(),
+            ResourceLocation::Dir { .. } => None,
+        });
+    repositories.find(|repository| repository.identity().is_none())?;
+    Some(
+        "The author of the commit is Planwright, because git knows no name and email for you. Set both: \
+         git config --global user.name NAME"
+            .to_owned(),
+    )
 }
 
 /// What the person is asked to confirm.

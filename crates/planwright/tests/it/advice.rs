@@ -345,3 +345,22 @@ fn the_log_shows_the_message_that_a_result_was_approved_with() {
     let log = env.run_as_person(&["log", &plan]).stdout;
     assert!(log.contains("approved the result: Add the line"), "{log}");
 }
+
+/// git refuses to commit without an author. A landing does not fail over it, but says who the author is.
+#[test]
+fn a_commit_without_an_author_is_pointed_out() {
+    let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
+    let land_another = || {
+        let (plan, _) = env.start_plan(6);
+        let said = env.run_as_person(&["apply", &plan, "--yes"]);
+        assert_eq!(said.exit_code(), Some(0), "{said:?}");
+        said.stderr
+    };
+    let note = "The author of the commit is Planwright";
+    assert!(!land_another().contains(note));
+    env.repo.run_git(&["config", "--unset", "user.name"]);
+    let told = land_another();
+    assert!(told.contains(note), "{told}");
+    let author = env.repo.run_git(&["log", "-1", "--format=%an"]);
+    assert_eq!(author, "Planwright");
+}
