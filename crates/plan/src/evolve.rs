@@ -291,7 +291,11 @@ fn apply_to_stage(plan: &mut Plan, recorded: &RecordedEvent) -> Option<()> {
             let failure = PlanFailure {
                 category: FailureCategory::Unanswered,
                 // Replay must rebuild the same plan: never change this text.
-                message: format!("nobody answered: {}", question.text.first_line()).into(),
+                message: format!(
+                    "the question was not answered in time: {}",
+                    question.text.first_line()
+                )
+                .into(),
                 epoch: plan.state.epoch,
                 at,
             };

@@ -67,7 +67,7 @@ pub enum PendingVerdictReason {
 impl PendingVerdictReason {
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Person => "nobody has judged it yet",
+            Self::Person => "it is not answered yet",
             Self::Check => "it has not been checked yet",
         }
     }

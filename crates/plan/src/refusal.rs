@@ -39,10 +39,10 @@ pub enum Refusal {
     #[error("there is no rule `{name}` in scope {scope}")]
     NoSuchRule { scope: RuleScope, name: RuleName },
     /// No rule in force on the plan has this name.
-    #[error("no rule named `{name}` applies to plan {plan}")]
+    #[error("no rule named `{name}` applies to this plan")]
     NoRuleOnPlan { plan: PlanId, name: RuleName },
     /// The holder has no open changeset with this id.
-    #[error("this holder has no open changeset {changeset} in plan {plan}")]
+    #[error("this holder has no open changeset {changeset}")]
     NoSuchChangeset {
         plan: PlanId,
         changeset: ChangesetId,
@@ -75,7 +75,7 @@ pub enum Refusal {
         ending: PlanEnding,
     },
     /// Another holder has the lease.
-    #[error("the plan has been held by {} since {} (epoch {})", .holder.owner, .holder.since, .holder.epoch)]
+    #[error("{} is working on this plan (epoch {})", .holder.owner, .holder.epoch)]
     Held {
         holder: LeaseHolder,
         expires_at: Option<Timestamp>,
@@ -101,7 +101,7 @@ pub enum Refusal {
         limit: u64,
         spent: u64,
     },
-    #[error("the lease is held by {} until {expires_at}", .holder.owner)]
+    #[error("the lease of {} has not expired", .holder.owner)]
     LeaseRuns {
         holder: LeaseHolder,
         expires_at: Timestamp,
@@ -122,7 +122,7 @@ pub enum Refusal {
     #[error("the result is not approved")]
     NeedsApproval,
     /// The result, its target or the rules changed after the approval.
-    #[error("the approval is void: {0}")]
+    #[error("the approval no longer counts: {0}")]
     ApprovalVoid(String),
     /// Repository rules are read from `planwright.yaml` and cannot be stored.
     #[error("a repository's rules are defined only in its planwright.yaml")]
@@ -137,7 +137,7 @@ pub enum Refusal {
         gate: Gate,
     },
     /// The rule is checked by the engine, so a person cannot rule on it.
-    #[error("rule {rule} is checked by `{kind}`, so a person cannot answer it")]
+    #[error("rule `{}` does not ask a person: it is checked by `{kind}`", .rule.name)]
     RuleDoesNotAsk { rule: RuleRef, kind: &'static str },
     /// Only a person can send this result back: it meets its rules, or the automatic fixes are used
     /// up.
@@ -181,13 +181,13 @@ pub enum Refusal {
     NotLanded { missing: Vec<String> },
     #[error("the plan changed nothing, so there is nothing to undo")]
     NothingToUndo,
-    #[error("action `{name}` already exists, created at {at} by {by}")]
+    #[error("action `{name}` already exists, created by {by}")]
     ActionExists {
         name: QualifiedName,
         at: Timestamp,
         by: Caller,
     },
-    #[error("action `{name}` was archived at {at} by {by}")]
+    #[error("action `{name}` was archived by {by}")]
     ActionArchived {
         name: QualifiedName,
         at: Timestamp,
@@ -196,7 +196,7 @@ pub enum Refusal {
     #[error("action `{name}` is not reusable, and plan {plan} already used it")]
     ActionUsedUp { name: QualifiedName, plan: PlanId },
     /// A different project of this name exists.
-    #[error("project `{name}` already exists, created at {at}, {difference}")]
+    #[error("project `{name}` already exists, {difference}")]
     ProjectExists {
         name: QualifiedName,
         at: Timestamp,
@@ -205,7 +205,7 @@ pub enum Refusal {
     },
     #[error("project `{0}` has no resources")]
     ProjectEmpty(QualifiedName),
-    #[error("project `{project}` was paused at {} by {}", .paused.at, .paused.by)]
+    #[error("project `{project}` was paused by {}", .paused.by)]
     ProjectPaused {
         project: QualifiedName,
         paused: ProjectPause,
@@ -277,7 +277,7 @@ pub enum Refusal {
     #[error("rule `{name}` already exists in scope {scope}")]
     RuleExists { scope: RuleScope, name: RuleName },
     /// The rule can be neither waived nor replaced.
-    #[error("rule {rule} is non-overridable")]
+    #[error("rule `{}` cannot be waived or replaced: it is non-overridable", .rule.name)]
     NonOverridable { rule: RuleRef },
     #[error("node `{}` has an open changeset: {}", .open.node, .open.id)]
     NodeHasOpenChangeset { open: Changeset },
@@ -340,8 +340,8 @@ fn describe_wrong_state(verb: &Verb, stage: &str, done: Option<&CompletedCommand
     match done {
         Some(done) => {
             format!(
-                "{verb} was done at {} by {}; the plan is {stage}",
-                done.at, done.by
+                "{verb} was already done by {}; the plan is {stage}",
+                done.by
             )
         }
         None => format!("{verb} is not possible while the plan is {stage}"),
@@ -354,7 +354,7 @@ fn describe_permission_answer(answer: &PermissionAnswer) -> String {
     } else {
         "rejected"
     };
-    format!("{} {verb} this call at {}", answer.by, answer.at)
+    format!("{} has already {verb} this call", answer.by)
 }
 
 fn describe_live_plans(count: u64, plans: &[PlanId]) -> String {

@@ -296,7 +296,7 @@ fn rule_kinds_and_pending_reasons_have_names() {
     }
     assert_eq!(
         PendingVerdictReason::Person.as_str(),
-        "nobody has judged it yet"
+        "it is not answered yet"
     );
     assert_eq!(
         PendingVerdictReason::Check.as_str(),

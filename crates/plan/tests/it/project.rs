@@ -199,7 +199,7 @@ fn a_different_project_of_the_same_name_is_refused_with_the_difference() {
     );
     assert_eq!(
         refusal.to_string(),
-        "project `shop` already exists, created at 2026-01-01T00:00:00.000000Z, without `more`, also with \
+        "project `shop` already exists, without `more`, also with \
          `docs`, with another location for `app`"
     );
 }

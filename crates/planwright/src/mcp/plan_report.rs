@@ -177,7 +177,7 @@ impl PlanReport {
             ui::truncate_line(&plan.goal, 200)
         );
         text.push_str(match self.waiting_for {
-            WaitingFor::Engine => "It goes on by itself.\n",
+            WaitingFor::Engine => "It continues by itself.\n",
             WaitingFor::Person => "It waits for a person.\n",
             WaitingFor::Nobody => "It has ended.\n",
         });

@@ -452,7 +452,7 @@ fn an_invariant_actor_is_paid_for_or_not_asked() {
     let data = env.run_expecting(4, &["apply", &plan, "--yes"]);
     let said = data["error"]["message"].to_string();
     assert!(
-        said.contains("rule `definition-of-done` failed: nobody has judged it yet"),
+        said.contains("rule `definition-of-done` failed: it is not answered yet"),
         "{said}"
     );
     assert_eq!((cost_in_dollars(&env, &plan), times()), (2.0, 1));

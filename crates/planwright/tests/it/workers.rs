@@ -305,7 +305,7 @@ fn a_question_that_nobody_answered_in_time_is_given_up_by_whoever_comes_later() 
     let data = env.run_expecting(0, &["status", plan]);
     assert_eq!(data["error"]["category"], "unanswered", "{data}");
     let message = data["error"]["message"].as_str().unwrap();
-    assert!(message.contains("nobody answered"), "{message}");
+    assert!(message.contains("was not answered in time"), "{message}");
     let story = env.run_as_person(&["log", plan]).stdout;
     assert!(story.contains("got no answer in time"), "{story}");
     // Too late, and what helps is said.
