@@ -3,7 +3,7 @@
 use lifecycle::{Call, Lifecycle, LifecycleError, PartSelection, PickMode, PickOutcome};
 use plan::landing_options::LandingDestination;
 use plan::stage::{ApplyState, WorkState};
-use plan::{ErasableText, LandingOptions, Plan, PlanStage};
+use plan::{Digest, ErasableText, LandingOptions, Plan, PlanStage};
 use serde::Deserialize;
 
 use crate::results::pick_parts;
@@ -80,10 +80,11 @@ pub fn is_pickable(plan: &Plan) -> bool {
 }
 
 /// Reduces the result to the selected parts, unless everything is selected or it cannot be reduced any more. Returns
-/// the call for the landing that follows.
+/// the call for the landing that follows. `shown` is the digest of the result that the person looked at.
 pub fn pick_for_landing(
     lifecycle: &Lifecycle,
     plan: &Plan,
+    shown: Option<Digest>,
     selection: &PartSelection,
     mode: PickMode,
     call: &Call,
@@ -93,7 +94,7 @@ pub fn pick_for_landing(
     }
     // The idempotency key belongs to the landing. Picking the same parts twice changes nothing.
     let pick_call = call.without_key();
-    let picked = pick_parts(lifecycle, plan.id(), None, selection, mode, &pick_call)?;
+    let picked = pick_parts(lifecycle, plan.id(), shown, selection, mode, &pick_call)?;
     Ok(match picked {
         PickOutcome::Picked { .. } => call.without_version(),
         PickOutcome::Unchanged => call.clone(),

@@ -30,8 +30,15 @@ fn selected_paths_are_picked_until_the_result_has_landed() {
     // The version is that of the plan before the pick, so the landing must not require it.
     let call = call_as_ada().if_version(plan.version());
     let mode = PickMode::TakeSelected;
-    let call =
-        pick_for_landing(&shop.lifecycle, &plan, &selection("notes.md"), mode, &call).unwrap();
+    let call = pick_for_landing(
+        &shop.lifecycle,
+        &plan,
+        None,
+        &selection("notes.md"),
+        mode,
+        &call,
+    )
+    .unwrap();
     assert_eq!(changed_paths(&shop, plan_id), ["notes.md"]);
     let options = LandingOptions::default();
     let landing = shop.lifecycle.landing();
@@ -42,7 +49,15 @@ fn selected_paths_are_picked_until_the_result_has_landed() {
 
     assert!(!needs_approval(&done.plan) && !is_pickable(&done.plan));
     let again = selection("draft.md");
-    pick_for_landing(&shop.lifecycle, &done.plan, &again, mode, &call_as_ada()).unwrap();
+    pick_for_landing(
+        &shop.lifecycle,
+        &done.plan,
+        None,
+        &again,
+        mode,
+        &call_as_ada(),
+    )
+    .unwrap();
     let after = shop.lifecycle.get_plan(plan_id).unwrap().plan;
     assert_eq!(after.version(), done.plan.version());
 }

@@ -9,13 +9,14 @@ use lifecycle::{LandingOutcome, PartSelection, PickMode};
 use plan::landing_options::LandingDestination;
 use plan::plan::PlanOrigin;
 use plan::stage::{ApplyState, ConstraintKind, RefMove};
-use plan::{LandingOptions, Plan, PlanId, PlanStage};
+use plan::{Digest, LandingOptions, Plan, PlanId, PlanStage};
 use sandbox::{Repository, ResourceLocation};
 use serde_json::json;
 use store::PlanRow;
 
 use crate::cli::App;
 use crate::commands::drop::resolve_hunks;
+use crate::commands::hunk_picker::{self, PickedHunks};
 use crate::commands::plan_arg::may_name_plan;
 use crate::commands::{CommandAnswer, ConditionArgs, PlanArg, diff, first_landing, goal_line};
 use crate::error::CommandError;
@@ -40,6 +41,9 @@ pub struct ApplyArgs {
     /// Land only this hunk, as listed by `diff --hunks`; repeat for more
     #[arg(long, value_name = "HUNK")]
     hunk: Vec<String>,
+    /// Choose the hunks to land one by one
+    #[arg(long, conflicts_with_all = ["hunk", "paths"])]
+    pick: bool,
     /// What becomes of the parts that do not land: a new plan (plan), or nothing (drop)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = RestHandling::Plan)]
     rest: RestHandling,
@@ -50,7 +54,7 @@ pub struct ApplyArgs {
 
 /// What becomes of the parts of a result that do not land.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum RestHandling {
+pub enum RestHandling {
     Plan,
     Drop,
 }
@@ -158,6 +162,13 @@ pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
         }
     }
     let options = args.landing.to_request()?.options_to_land(&row.plan);
+    if args.pick {
+        let picked = hunk_picker::pick_hunks(app, plan_id)?;
+        if !args.yes {
+            confirm_picked(app, &row, &picked, args.rest)?;
+        }
+        return land_picked(app, plan_id, &picked, args.rest, &options, &call);
+    }
     let selection = PartSelection {
         hunks: match landing::is_pickable(&row.plan) {
             true => resolve_hunks(app, plan_id, &args.hunk)?,
@@ -168,12 +179,75 @@ pub fn run(args: &ApplyArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     if !args.yes && landing::needs_approval(&row.plan) {
         confirm_landing(app, &row, &LandingPrompt::Apply(&options, &args.paths))?;
     }
-    let mode = match args.rest {
+    land_parts(app, &row.plan, None, &selection, args.rest, &options, &call)
+}
+
+/// Lands the accepted hunks of a result.
+pub fn land_picked(
+    app: &App,
+    plan_id: PlanId,
+    picked: &PickedHunks,
+    rest: RestHandling,
+    options: &LandingOptions,
+    call: &lifecycle::Call,
+) -> Result<CommandAnswer, CommandError> {
+    picked.require_landable()?;
+    if picked.is_whole_result() {
+        return land_plan(app, plan_id, options, call);
+    }
+    let selection = PartSelection {
+        hunks: picked.accepted.clone(),
+        paths: Vec::new(),
+    };
+    let shown = Some(picked.shown);
+    let plan = app.lifecycle()?.get_plan(plan_id)?.plan;
+    land_parts(app, &plan, shown, &selection, rest, options, call)
+}
+
+fn land_parts(
+    app: &App,
+    plan: &Plan,
+    shown: Option<Digest>,
+    selection: &PartSelection,
+    rest: RestHandling,
+    options: &LandingOptions,
+    call: &lifecycle::Call,
+) -> Result<CommandAnswer, CommandError> {
+    let mode = match rest {
         RestHandling::Plan => PickMode::TakeSelectedKeepRest,
         RestHandling::Drop => PickMode::TakeSelected,
     };
-    let call = landing::pick_for_landing(app.lifecycle()?, &row.plan, &selection, mode, &call)?;
-    land_plan(app, plan_id, &options, &call)
+    let call = landing::pick_for_landing(app.lifecycle()?, plan, shown, selection, mode, call)?;
+    land_plan(app, plan.id(), options, &call)
+}
+
+/// Asks whether to land what was picked.
+fn confirm_picked(
+    app: &App,
+    row: &PlanRow,
+    picked: &PickedHunks,
+    rest: RestHandling,
+) -> Result<(), CommandError> {
+    picked.require_landable()?;
+    let targets: Vec<String> = row.plan.resources().iter().map(describe_target).collect();
+    let rest = match (picked.is_whole_result(), rest) {
+        (true, _) => "",
+        (false, RestHandling::Plan) => "; the rest becomes a plan",
+        (false, RestHandling::Drop) => "; the rest is dropped",
+    };
+    let question = format!(
+        "Land {} on {}{rest}? [y/N] ",
+        picked.describe(),
+        targets.join(", ")
+    );
+    let answer = ui::ask_person(&question).unwrap_or_default().to_lowercase();
+    if matches!(answer.as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    let handle = app.lifecycle()?.short_handle(row.plan.id())?;
+    let message = "Nothing landed; the plan is unchanged and your choices are kept.";
+    Err(CommandError::new(CommandExit::NeedsPerson, message)
+        .with_hint(format!("planwright review {handle}")))
 }
 
 /// Approves and lands a plan, and describes the outcome.

@@ -16,6 +16,10 @@ pub struct ConditionArgs {
 }
 
 impl ConditionArgs {
+    pub fn has_key(&self) -> bool {
+        self.idempotency_key.is_some()
+    }
+
     pub fn apply_to(&self, mut call: Call) -> Call {
         if let Some(version) = self.if_version {
             call = call.if_version(PlanVersion(version));

@@ -4,7 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::process::Stdio;
 
 use api::results::{self, LineDetail, ParseRangeError, ResultRange};
-use api::view::{ChangesView, FileContentKind, FileDiffView, HunkPartName, LineEnd, LineKind};
+use api::view::{
+    ChangesView, FileContentKind, FileDiffView, HunkPartName, HunkView, LineEnd, LineKind,
+};
 use lifecycle::ResourceChanges;
 use plan::PlanId;
 use plan::stage::{IgnoredPaths, PathSummary};
@@ -239,35 +241,41 @@ fn render_file_hunks(file: &FileDiffView, resource: Option<&str>) -> String {
     }
     let mut text = format!("{}\n", ui::style_text(ui::BOLD, name));
     for hunk in &file.hunks {
-        let id = ui::style_text(ui::CODE, &hunk.short);
-        let note = match hunk.part {
-            HunkPartName::Lines => String::new(),
-            HunkPartName::Mode => format!(
-                "mode {} => {}",
-                file.old_mode.as_deref().unwrap_or_default(),
-                file.new_mode.as_deref().unwrap_or_default()
-            ),
-            HunkPartName::Whole => describe_whole(file),
-        };
-        let head = format!("  {id} {note}");
-        text.push_str(&format!("{}\n", head.trim_end()));
-        for line in hunk.regions.iter().flat_map(|region| &region.lines) {
-            let (sign, style) = match line.kind {
-                LineKind::Context => (' ', ui::DIM),
-                LineKind::Removed => ('-', ui::BAD),
-                LineKind::Added => ('+', ui::GOOD),
-            };
-            let end = match line.line_end {
-                LineEnd::Lf | LineEnd::CrLf => "",
-                LineEnd::None => "  (no line end)",
-            };
-            let line = format!("{sign}{}{end}", ui::escape_controls(&line.text));
-            text.push_str(&format!("    {}\n", ui::style_text(style, line)));
-        }
+        text.push_str(&render_hunk(file, hunk));
     }
     if file.lines_omitted {
         let note = format!("    … too long to show here: -- {}", file.path);
         text.push_str(&format!("{}\n", ui::style_text(ui::DIM, note)));
+    }
+    text
+}
+
+/// Shows a hunk with its id and its lines.
+pub fn render_hunk(file: &FileDiffView, hunk: &HunkView) -> String {
+    let id = ui::style_text(ui::CODE, &hunk.short);
+    let note = match hunk.part {
+        HunkPartName::Lines => String::new(),
+        HunkPartName::Mode => format!(
+            "mode {} => {}",
+            file.old_mode.as_deref().unwrap_or_default(),
+            file.new_mode.as_deref().unwrap_or_default()
+        ),
+        HunkPartName::Whole => describe_whole(file),
+    };
+    let head = format!("  {id} {note}");
+    let mut text = format!("{}\n", head.trim_end());
+    for line in hunk.regions.iter().flat_map(|region| &region.lines) {
+        let (sign, style) = match line.kind {
+            LineKind::Context => (' ', ui::DIM),
+            LineKind::Removed => ('-', ui::BAD),
+            LineKind::Added => ('+', ui::GOOD),
+        };
+        let end = match line.line_end {
+            LineEnd::Lf | LineEnd::CrLf => "",
+            LineEnd::None => "  (no line end)",
+        };
+        let line = format!("{sign}{}{end}", ui::escape_controls(&line.text));
+        text.push_str(&format!("    {}\n", ui::style_text(style, line)));
     }
     text
 }

@@ -25,6 +25,7 @@ mod doctor;
 mod drop;
 mod first_landing;
 mod help;
+mod hunk_picker;
 mod init;
 mod list;
 mod log;
@@ -38,6 +39,7 @@ mod profile;
 mod project;
 mod retry;
 mod revert;
+mod review;
 mod revise;
 mod rule;
 mod run;
@@ -117,7 +119,7 @@ impl CommandAnswer {
 const COMMAND_GROUPS: [(&str, &str); 4] = [
     (
         "More for plans",
-        "approve, drop, open, path, shell, use, wait, waive, work",
+        "approve, drop, open, path, review, shell, use, wait, waive, work",
     ),
     (
         "Definitions",
@@ -153,6 +155,7 @@ pub enum CliCommand {
     Retry(retry::RetryArgs),
     Revise(revise::ReviseArgs),
     Drop(drop::DropArgs),
+    Review(review::ReviewArgs),
     // The old way to write `revise --rethink --detach`.
     #[command(hide = true)]
     Revert(revert::RevertArgs),
@@ -217,6 +220,7 @@ impl CliCommand {
             Self::Retry(args) => retry::run(&args, app),
             Self::Revise(args) => revise::run(&args, app),
             Self::Drop(args) => drop::run(&args, app),
+            Self::Review(args) => review::run(&args, app),
             Self::Revert(args) => revert::run(&args, app),
             Self::Approve(args) => approve::run(&args, app),
             Self::Apply(args) => apply::run(&args, app),

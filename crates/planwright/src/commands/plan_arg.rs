@@ -93,7 +93,7 @@ pub fn may_name_plan(app: &App, word: &str) -> Result<bool, CommandError> {
     }
 }
 
-fn resolve_optional_plan(app: &App, handle: Option<&str>) -> Result<PlanId, CommandError> {
+pub fn resolve_optional_plan(app: &App, handle: Option<&str>) -> Result<PlanId, CommandError> {
     if let Some(handle) = handle {
         return app.resolve_plan(handle);
     }

@@ -428,7 +428,18 @@ fn commands_on_repository() -> BTreeSet<String> {
         run(&[&words(undo)[..], &[&plan, "--yes"]].concat());
     }
     let plan = repo.submit_usual_change();
+    let hunks = run(&["diff", &plan, "--hunks"]);
+    let hunk = hunks["files"][0]["hunks"][0]["short"].as_str();
+    let hunk = hunk.unwrap().to_owned();
+    run(&["review", "add", &plan, "new.txt:1", "why?"]);
+    run(&["review", "edit", &plan, "1", "how?"]);
+    run(&["review", "drop", &plan, "1"]);
+    run(&["review", "reject", &plan, &hunk]);
+    run(&["review", "accept", &plan, &hunk]);
+    run(&["review", "viewed", &plan, "new.txt"]);
     run(&["drop", &plan, "new.txt"]);
+    run(&["review", "add", &plan, "src/a.txt:1", "why?"]);
+    run(&["review", "send", &plan, "--detach"]);
     repo.run_ok(&["cancel", &plan]);
     let scribe = repo.write_file_beside(
         "scribe.yaml",

@@ -218,3 +218,152 @@ fn comments_are_sent_as_one_revise_and_reach_the_agent_with_the_code_they_quote(
     let shown = env.run_as_person(&["status", &plan]).stdout;
     assert!(!shown.contains("three?"), "{shown}");
 }
+
+#[test]
+fn a_review_is_written_and_sent_in_the_terminal() {
+    let env = ScriptedAgentEnv::with_script(LISTENER_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let review = |words: &[&str]| env.run_expecting(0, &[&["review"], words].concat());
+    review(&["add", "new.txt:1-2", "Say why"]);
+    review(&["add", &plan, "new.txt:2", "Two?"]);
+    let view = review(&["edit", "2", "Three?"]);
+    assert_eq!(view["comments"][0]["quote"], "one\ntwo");
+    assert_eq!(view["comments"][1]["text"], "Three?");
+    let hunks = &file(&view, "new.txt")["hunks"];
+    let hunk = hunks[0]["short"].as_str().unwrap().to_owned();
+    let view = review(&["reject", "@", &hunk]);
+    assert_eq!(standings(&view, "new.txt"), ["rejected"]);
+    let view = review(&["viewed", "@", "new.txt", "more.txt"]);
+    assert_eq!(file(&view, "new.txt")["viewed"], true);
+    let view = review(&["viewed", "@", "more.txt", "--not"]);
+    assert_eq!(file(&view, "more.txt")["viewed"], false);
+    let shown = env.run_as_person(&["review", &plan]);
+    for line in [
+        "2 files".to_owned(),
+        "1 rejected".to_owned(),
+        "\u{2713} new.txt +2 \u{2212}0".to_owned(),
+        format!("{hunk} rejected"),
+        "  1 new.txt:1-2\n      > one\n      > two\n      Say why".to_owned(),
+    ] {
+        assert!(shown.stdout.contains(&line), "{line}: {shown:?}");
+    }
+    review(&["drop", "1"]);
+    for (words, code, says) in [
+        (&["add", "new.txt"][..], 2, "does not name lines"),
+        (&["add", "new.txt:1"], 2, "The text is missing"),
+        (&["add", "gone.txt:1", "x"], 3, "does not change `gone.txt`"),
+        (&["add", "new.txt:1", "x", "--old"], 3, "no lines 1 to 1"),
+        (&["edit", "9", "x"], 3, "no draft comment 9"),
+        (&["drop", "x"], 2, "not the number of a comment"),
+        (
+            &["viewed", "@", "gone.txt"],
+            3,
+            "does not change `gone.txt`",
+        ),
+        (&["reject", "@", "0000"], 3, "no hunk"),
+        (&["send", "--idempotency-key", "k"], 2, "name the comments"),
+        (&["@", "--pick"], 6, "needs a terminal"),
+    ] {
+        let answer = env.run_here(&[&["review"], words].concat());
+        assert_eq!(answer.exit_code(), Some(code), "{words:?}: {answer:?}");
+        assert!(answer.messages().contains(says), "{words:?}: {answer:?}");
+    }
+    env.run_expecting(6, &["review", "send", "Look again"]);
+    let told = std::fs::read_to_string(env.tool_path("starts.json")).unwrap();
+    assert!(
+        told.contains("Three?") && !told.contains("Say why"),
+        "{told}"
+    );
+    let none = env.run_here(&["review", "send"]);
+    assert_eq!(none.exit_code(), Some(2), "{none:?}");
+}
+
+/// Changes three places of one file, and adds another.
+const THREE_PLACES_SCRIPT: &str = "#!/bin/sh
+sed -i '1s/.*/FIRST/; 3s/.*/THIRD/; $s/.*/LAST/' src/a.txt
+echo new > new.txt
+";
+
+#[test]
+fn hunks_are_picked_one_by_one_and_the_accepted_ones_land() {
+    let env = ScriptedAgentEnv::with_script(THREE_PLACES_SCRIPT);
+    let goal = ["run", "--agent", "scribe", "Write words"];
+    let mut terminal = env
+        .repo
+        .program
+        .run(goal)
+        .with_directory(env.repo.shop_path())
+        .start_on_terminal();
+    terminal.wait_for_text("[p]ick").wait_for_text("ater?");
+    terminal.type_line("p");
+    // The whole file is new; then the three places of the other one.
+    terminal
+        .wait_for_text("(1/4) Land this hunk")
+        .type_line("?");
+    terminal.wait_for_text("accept this hunk and all later ones in the file");
+    terminal.wait_for_text("(1/4)").type_line("n");
+    terminal
+        .wait_for_text("+FIRST")
+        .wait_for_text("(2/4)")
+        .type_line("y");
+    terminal.wait_for_text("(3/4)").type_line("k");
+    terminal
+        .wait_for_text("accepted so far")
+        .wait_for_text("(2/4)")
+        .type_line("j");
+    terminal.wait_for_text("(3/4)").type_line("c");
+    terminal.wait_for_text("Comment: ").type_line("Why here?");
+    terminal.wait_for_text("(3/4)").type_line("d");
+    terminal
+        .wait_for_text("1 of 4 hunks accepted.")
+        .type_line("a");
+    let (status, seen) = terminal.wait_for_end();
+    assert_eq!(status.code(), Some(0), "{seen}");
+    assert!(seen.contains("The rest is now plan"), "{seen}");
+    let landed = env.repo.read_file("src/a.txt");
+    assert!(landed.starts_with("FIRST\n"), "{landed}");
+    assert!(
+        !landed.contains("THIRD") && !landed.contains("LAST"),
+        "{landed}"
+    );
+    assert!(!env.repo.shop_path().join("new.txt").exists());
+}
+
+#[test]
+fn choices_survive_an_interrupted_picker_and_apply_continues_with_them() {
+    let env = ScriptedAgentEnv::with_script(THREE_PLACES_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let pick = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let run = env.repo.program.run(words);
+        run.with_directory(env.repo.shop_path())
+            .with_variable("NO_COLOR", "1")
+            .start_on_terminal()
+    };
+    let mut terminal = pick(&["review", &plan, "--pick"]);
+    terminal.wait_for_text("(1/4)").type_line("n");
+    terminal.wait_for_text("(2/4)");
+    terminal.send_interrupt();
+    let (_, bytes) = terminal.wait_for_raw_end();
+    assert!(!bytes.contains('\u{1b}'), "{}", bytes);
+    let view = env.run_expecting(0, &["review", &plan]);
+    assert_eq!(view["hunks"]["rejected"], 1);
+    let mut terminal = pick(&["review", &plan, "--pick"]);
+    // It starts at the first hunk without a choice.
+    terminal.wait_for_text("(2/4)");
+    terminal.close_and_wait();
+    let mut terminal = pick(&["apply", &plan, "--pick", "--rest", "drop"]);
+    terminal.wait_for_text("(2/4)").type_line("a");
+    terminal
+        .wait_for_text("Land 3 of 4 hunks on main")
+        .wait_for_text("[y/N]")
+        .type_line("n");
+    let (status, seen) = terminal.wait_for_end();
+    assert_eq!(status.code(), Some(6), "{seen}");
+    let mut terminal = pick(&["apply", &plan, "--pick", "--rest", "drop", "--yes"]);
+    terminal.wait_for_text("(1/4)").type_line("q");
+    let (status, seen) = terminal.wait_for_end();
+    assert_eq!(status.code(), Some(0), "{seen}");
+    assert!(env.repo.read_file("src/a.txt").ends_with("LAST\n"));
+    assert!(!env.repo.shop_path().join("new.txt").exists());
+}

@@ -55,24 +55,32 @@ fn read_from_stdin() -> Result<String, CommandError> {
 }
 
 fn read_from_editor(app: &App) -> Result<String, CommandError> {
+    edit_text(app, "goal", EDITOR_TEMPLATE)?.ok_or_else(|| {
+        CommandError::usage("No goal given.")
+            .with_hint("planwright run \"Describe the change\"")
+            .with_hint("From standard input: planwright run -")
+    })
+}
+
+/// Opens a text in the person's editor and returns its lines that do not start with `#`. `None` without an editor or
+/// a terminal.
+pub fn edit_text(app: &App, name: &str, template: &str) -> Result<Option<String>, CommandError> {
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let Some(editor) = settings::find_editor().filter(|_| terminal) else {
-        return Err(CommandError::usage("No goal given.")
-            .with_hint("planwright run \"Describe the change\"")
-            .with_hint("From standard input: planwright run -"));
+        return Ok(None);
     };
     let directory = &app.settings.home;
-    let file = directory.join(format!("goal-{}.md", std::process::id()));
+    let file = directory.join(format!("{name}-{}.md", std::process::id()));
     let failed = |error: std::io::Error| {
         CommandError::new(CommandExit::Error, format!("{}: {error}", file.display()))
     };
     home::make_private_directory(directory).map_err(failed)?;
-    home::write_private_file(&file, EDITOR_TEMPLATE).map_err(failed)?;
+    home::write_private_file(&file, template).map_err(failed)?;
     let edited = sandbox::run_editor(&file, &editor).map_err(lifecycle::LifecycleError::Sandbox);
     let text = std::fs::read_to_string(&file).map_err(failed);
     let _ = std::fs::remove_file(&file);
     edited?;
     let lines = text?;
-    let goal_lines = lines.lines().filter(|line| !line.starts_with('#'));
-    Ok(goal_lines.collect::<Vec<_>>().join("\n"))
+    let written = lines.lines().filter(|line| !line.starts_with('#'));
+    Ok(Some(written.collect::<Vec<_>>().join("\n")))
 }

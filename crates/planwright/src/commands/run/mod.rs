@@ -17,6 +17,7 @@ use crate::invocation::quote_word;
 use crate::limits::LimitArgs;
 use crate::{completion, host};
 
+pub use goal::edit_text;
 pub use permission_prompt::may_ask_permission;
 pub use session::{DriveEnd, DriveObserver, continue_plan, drive_plan};
 pub use session_end::{

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use lifecycle::PartSelection;
+use lifecycle::{Call, PartSelection};
 use plan::actor::{ActorDefinition, ActorKind, ActorOutputFormat};
 use plan::command::AnswerQuestion;
 use plan::invariant::RuleName;
@@ -18,7 +18,7 @@ use api::plans::{self, ReviseRequest, WaiveRequest};
 
 use super::LandingConsent;
 use crate::cli::App;
-use crate::commands::{CommandAnswer, apply, diff, drop};
+use crate::commands::{CommandAnswer, apply, diff, drop, hunk_picker, review};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
 use crate::ui::PromptOutcome;
@@ -95,7 +95,7 @@ enum ReviewChoice {
 fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
     let plan = row.plan.id();
     write_stderr(&describe_result(app, row)?);
-    let menu = "[a]pply  [d]iff  [r]evise  drop [f]iles  [l]ater? ";
+    let menu = "[a]pply  [p]ick  [d]iff  [r]evise  drop [f]iles  [l]ater? ";
     let Prompted::Answer(chosen) = ask_about(app, row, menu) else {
         return Ok(ReviewChoice::Follow);
     };
@@ -106,11 +106,12 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             let landed = apply::land_plan(app, plan, default_landing_options(&row.plan), &call);
             landed.map(|answer| ReviewChoice::End(Box::new(answer)))
         }
+        Some("p" | "pick") => pick_and_land(app, row, &call),
         Some("d" | "diff") => {
             signals::end_at_once_during(|| diff::show_patch(app, plan))?;
             Ok(ReviewChoice::AskAgain)
         }
-        Some("r" | "revise") => revise_result(app, plan, &call),
+        Some("r" | "revise") => revise_with_comments(app, plan, &call),
         Some("f" | "x" | "files" | "drop" | "drop files") => {
             let Some(patterns) = ui::ask_person("Which files should be dropped? ") else {
                 return Ok(ReviewChoice::AskAgain);
@@ -131,7 +132,7 @@ fn review_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError>
             describe_plan(app, row).map(|answer| ReviewChoice::End(Box::new(answer)))
         }
         Some(_) => {
-            write_stderr("Type a, d, r, f or l.\n");
+            write_stderr("Type a, p, d, r, f or l.\n");
             Ok(ReviewChoice::AskAgain)
         }
     }
@@ -148,7 +149,7 @@ fn review_blocked_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, Comma
     };
     let call = app.new_call().if_version(row.plan.version());
     match chosen.as_deref() {
-        Some("r" | "revise") => revise_result(app, plan, &call),
+        Some("r" | "revise") => revise_with_comments(app, plan, &call),
         Some("w" | "waive") => waive_rules(app, row),
         Some("d" | "diff") => {
             signals::end_at_once_during(|| diff::show_patch(app, plan))?;
@@ -162,25 +163,6 @@ fn review_blocked_result(app: &App, row: &PlanRow) -> Result<ReviewChoice, Comma
             Ok(ReviewChoice::AskAgain)
         }
     }
-}
-
-fn revise_result(
-    app: &App,
-    plan: PlanId,
-    call: &lifecycle::Call,
-) -> Result<ReviewChoice, CommandError> {
-    let text = ui::ask_person("What should be improved? ");
-    let Some(text) = text.filter(|text| !text.is_empty()) else {
-        return Ok(ReviewChoice::AskAgain);
-    };
-    let request = ReviseRequest {
-        text,
-        comments: std::collections::BTreeSet::new(),
-        drop: Vec::new(),
-        drop_paths: Vec::new(),
-    };
-    plans::revise_plan(app.lifecycle()?, plan, &request, call)?;
-    Ok(ReviewChoice::Continue)
 }
 
 /// Lets the result pass the rules that block it, each for a reason. An empty reason skips the rule.
@@ -205,6 +187,85 @@ fn waive_rules(app: &App, row: &PlanRow) -> Result<ReviewChoice, CommandError> {
         write_stderr("No rule was waived.\n");
     }
     Ok(ReviewChoice::AskAgain)
+}
+
+/// Lets the person pick hunks, and asks what to do with the choice.
+fn pick_and_land(app: &App, row: &PlanRow, call: &Call) -> Result<ReviewChoice, CommandError> {
+    let plan = row.plan.id();
+    let picked = match hunk_picker::pick_hunks(app, plan) {
+        Ok(picked) => picked,
+        Err(error) => return ask_again_after(&error),
+    };
+    let question = format!(
+        "{} accepted. [a]pply them  [d]rop the others  [r]evise  [b]ack? ",
+        picked.describe()
+    );
+    let Prompted::Answer(chosen) = ask_about(app, row, &question) else {
+        return Ok(ReviewChoice::Follow);
+    };
+    match chosen.as_deref() {
+        Some("a" | "apply") => {
+            if let Err(error) = picked.require_landable() {
+                return ask_again_after(&error);
+            }
+            let options = default_landing_options(&row.plan);
+            let rest = apply::RestHandling::Plan;
+            let landed = apply::land_picked(app, plan, &picked, rest, options, call);
+            landed.map(|answer| ReviewChoice::End(Box::new(answer)))
+        }
+        Some("d" | "drop") => {
+            let rejected = picked.list_rejected();
+            if rejected.is_empty() {
+                write_stderr("No hunk is rejected.\n");
+                return Ok(ReviewChoice::AskAgain);
+            }
+            let selection = PartSelection {
+                hunks: rejected,
+                ..PartSelection::default()
+            };
+            match drop::drop_parts(app, plan, &selection, call) {
+                Ok(dropped) => write_stderr(&dropped.text),
+                Err(error) => return ask_again_after(&error),
+            }
+            Ok(ReviewChoice::AskAgain)
+        }
+        Some("r" | "revise") => revise_with_comments(app, plan, call),
+        Some(_) | None => Ok(ReviewChoice::AskAgain),
+    }
+}
+
+fn ask_again_after(error: &CommandError) -> Result<ReviewChoice, CommandError> {
+    write_stderr(&format!("{}\n", error.message));
+    Ok(ReviewChoice::AskAgain)
+}
+
+/// Sends the plan back with a message and all draft comments.
+fn revise_with_comments(
+    app: &App,
+    plan: PlanId,
+    call: &Call,
+) -> Result<ReviewChoice, CommandError> {
+    let comments = review::list_drafts(app, plan)?;
+    let question = match comments.len() as u64 {
+        0 => "What should be improved? ".to_owned(),
+        count => format!(
+            "What should be improved ({} sent with it)? ",
+            ui::pluralize(count, "comment")
+        ),
+    };
+    let Some(text) = ui::ask_person(&question) else {
+        return Ok(ReviewChoice::AskAgain);
+    };
+    if text.is_empty() && comments.is_empty() {
+        return Ok(ReviewChoice::AskAgain);
+    }
+    let request = ReviseRequest {
+        text,
+        comments,
+        ..ReviseRequest::default()
+    };
+    plans::revise_plan(app.lifecycle()?, plan, &request, call)?;
+    Ok(ReviewChoice::Continue)
 }
 
 /// An answer at the terminal; `None` at the end of input.
