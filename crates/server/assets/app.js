@@ -163,7 +163,7 @@ function showSignIn() {
 }
 
 async function onDone(answer, form) {
-  if (form.id === "send-back") await clearReview(main, planId(), shownReview);
+  if (form.id === "send-back") clearReview(main, planId(), shownReview);
   if (form.id === "undo") {
     const undo = answer.undo_plan_id ?? answer.plan_id;
     return go(`/${undo.toLowerCase()}`);

@@ -7,9 +7,6 @@ import { reveal } from "./places.js";
 import { realPath } from "./review_state.js";
 import { Problem } from "./session.js";
 
-/// How many lines of what a comment is about are quoted to the agent.
-const MAX_QUOTED_LINES = 20;
-
 /// Shows a plan's comments and lets a person write them. What is being written is kept in this browser until the
 /// person keeps it.
 export function bindComments(review, plan, state) {
@@ -22,9 +19,12 @@ export function bindComments(review, plan, state) {
   };
   const all = () => listComments(state, readEditing()).map((comment) => ({ ...comment, shownAt: findLine(review, comment) }));
   if (form) {
-    // The field holds what was typed and nothing else; comments join it when it is sent.
+    // The field holds what was typed and nothing else; comments are sent beside it, and deleted in the same commit.
     prepareForm(form, async (_extra, body) => {
-      body.text = composeText(all(), body.text ?? "");
+      const editing = readEditing();
+      if (editing && editing.text.trim() !== "") await state.change(toChange(editing));
+      writeEditing(null);
+      if (state.comments.length > 0) body.comments = state.comments.map((comment) => comment.id);
     });
     form.querySelector("#feedback").addEventListener("input", () => showCounts(form, all()));
   }
@@ -62,11 +62,7 @@ export function bindComments(review, plan, state) {
   };
   const keep = (comment) => {
     if (comment.text.trim() === "") return drop(comment);
-    if (comment.id) return change(() => writeEditing(null), { rewrite: { comment: comment.id, text: comment.text } });
-    const { resource, path, side, first, line, text } = comment;
-    const added = { resource, path, side, first_line: first, last_line: line, text };
-    if (comment.quote !== undefined) added.quote = comment.quote;
-    return change(() => writeEditing(null), { comment: added });
+    return change(() => writeEditing(null), toChange(comment));
   };
   const drop = (comment) => {
     if (readEditing()?.id === comment.id) writeEditing(null);
@@ -133,6 +129,13 @@ export function bindComments(review, plan, state) {
     if (line) reveal(line, "center");
   });
   render();
+}
+
+/// The change of the review that keeps a comment.
+function toChange({ id, resource, path, side, first, line, quote, text }) {
+  if (id) return { rewrite: { comment: id, text } };
+  const comment = { resource, path, side, first_line: first, last_line: line, text };
+  return { comment: quote === undefined ? comment : { ...comment, quote } };
 }
 
 /// The comments that the server keeps, and the one that is being written.
@@ -306,33 +309,14 @@ function showList(review, comments) {
 
 function showCounts(form, comments) {
   const count = comments.length;
-  form.querySelector("[name=text]").required = composeText(comments, "") === "";
+  form.querySelector("[name=text]").required = comments.every((comment) => comment.text.trim() === "");
   form.querySelector("button[type=submit]").textContent = count === 0 ? "Send back…" : `Send back ${count}`;
   const shortcut = document.querySelector("#go-send-back");
   if (shortcut) shortcut.textContent = count === 0 ? "Send back" : `Send back ${count}`;
 }
 
-/// One feedback for the agent: the person's text, then every comment with the lines it quotes.
-function composeText(comments, text) {
-  const parts = comments
-    .filter((comment) => comment.text.trim() !== "")
-    .map((comment) => {
-      const lines = (comment.quote ?? (comment.shownAt ? textsOf(comment) : "")).split("\n").slice(0, MAX_QUOTED_LINES);
-      return `${placeOf(comment)}\n${lines.map((line) => `> ${line}`).join("\n")}\n${comment.text}`;
-    });
-  return [text, ...parts].filter((part) => part.trim() !== "").join("\n\n");
-}
-
-function textsOf(comment) {
-  return linesBetween(fileOf(comment.shownAt), comment.side, comment.first, comment.line).map(textOf).join("\n");
-}
-
-/// Remembers what was sent, to show it beside the changes that answer it, and takes the drafts away.
-export function markCommentsSent(plan, result, state) {
-  const comments = listComments(state, readDraft(`${plan}:editing`, null)).filter((comment) => comment.text.trim() !== "");
-  const sent = comments.map(({ resource, path, side, first, line, text }) => ({ resource, path, side, first, line, text, result }));
+/// Remembers what was sent, to show it beside the changes that answer it.
+export function rememberSent(plan, result, state) {
+  const sent = listComments(state, null).map(({ resource, path, side, first, line, text }) => ({ resource, path, side, first, line, text, result }));
   writeDraft(`${plan}:sent`, sent);
-  writeDraft(`${plan}:editing`, "");
-  const drafts = state.comments.map((comment) => comment.id);
-  return drafts.length === 0 ? null : state.change({ drop: { comments: drafts } }).catch(() => {});
 }

@@ -1,7 +1,7 @@
 // The review: viewed files, which hunks land, comments, more context, and what is new since somebody looked.
 
 import { bindChoices } from "./choices.js";
-import { bindComments, findSelectedLines, markCommentsSent } from "./comments.js";
+import { bindComments, findSelectedLines, rememberSent } from "./comments.js";
 import { readDraft, writeDraft } from "./drafts.js";
 import { commentButtonOf, fileOf, LINE, lineOf } from "./lines.js";
 import { bindPlaces, moveToHunk, reveal } from "./places.js";
@@ -163,7 +163,7 @@ function bindFooter(root) {
 export function clearReview(root, plan, state) {
   const { lastResult } = root.querySelector(".plan-head").dataset;
   setLooked(root, plan);
-  return markCommentsSent(plan, Number(lastResult), state);
+  rememberSent(plan, Number(lastResult), state);
 }
 
 /// Handles a key; returns whether it was one of the review's.

@@ -26,10 +26,6 @@ fn find_code_after(mark: &str) -> &'static str {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the shell of the page's examples is a program of its own"
-)]
 fn curl_signs_in_reads_and_changes_as_the_page_says() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let _server = RunningTestServer::start(&env, &[]);
@@ -71,10 +67,6 @@ struct EventFollower {
 }
 
 impl EventFollower {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the client is a program of its own"
-    )]
     fn start(url: &str, secret: &str) -> Self {
         let mut process = Command::new("python3")
             .args(["-c", find_code_after("<!-- follow")])
