@@ -232,7 +232,7 @@ fn flood_of_questions_is_bounded() {
 }
 
 #[test]
-fn nobody_is_asked_what_cannot_be_shown_or_allowed_once() {
+fn calls_that_cannot_be_shown_or_allowed_once_ask_no_person() {
     let long = "x".repeat(17 * 1024);
     let forever = json!({"send": {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": {
         "sessionId": "s-1",

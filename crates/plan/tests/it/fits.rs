@@ -147,7 +147,7 @@ fn event_fits(world: &PlanWorld, event: Event) -> bool {
 }
 
 #[test]
-fn what_fits_where() {
+fn events_fit_only_their_stages_and_epochs() {
     let mut text = String::new();
     for spot in Spot::ALL {
         let world = spot.default_world();

@@ -305,7 +305,7 @@ fn every_command_in_apply_without_targets() {
 /// schedule a retry. A worker takes the plan to each state as far as its profile allows, a person
 /// the rest.
 #[test]
-fn what_a_worker_may_do_under_each_profile() {
+fn workers_may_do_what_each_profile_allows() {
     let columns =
         |cells: &[String]| -> String { cells.iter().map(|cell| format!("{cell:12}")).collect() };
     let heads = Profile::ALL.map(|profile| profile.to_string());

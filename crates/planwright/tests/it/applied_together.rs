@@ -51,7 +51,7 @@ fn start_two_landings(
 }
 
 #[test]
-fn who_comes_second_learns_that_it_landed() {
+fn a_second_apply_reports_that_it_landed() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     let (held, first, second) = start_two_landings(&repo, &plan, &[]);
@@ -71,7 +71,7 @@ fn who_comes_second_learns_that_it_landed() {
 }
 
 #[test]
-fn who_comes_second_learns_that_it_cannot_land() {
+fn a_second_apply_reports_that_it_cannot_land() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     let (held, first, second) = start_two_landings(&repo, &plan, &[]);
@@ -85,7 +85,7 @@ fn who_comes_second_learns_that_it_cannot_land() {
 }
 
 #[test]
-fn who_comes_second_takes_over_from_one_that_is_killed() {
+fn a_second_apply_takes_over_from_a_killed_one() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     let (held, first, second) = start_two_landings(&repo, &plan, &[]);
@@ -100,7 +100,7 @@ fn who_comes_second_takes_over_from_one_that_is_killed() {
 
 /// It landed, but not as the second asked: that is not what they get to hear.
 #[test]
-fn who_asked_for_another_form_is_told_that_it_did_not_happen() {
+fn a_second_apply_with_other_options_reports_that_they_were_not_used() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     let (held, first, second) = start_two_landings(&repo, &plan, &["--as", "branch", "side"]);
@@ -134,12 +134,12 @@ fn land_beside_workers(repo: &ShopRepository, plans: usize) {
 }
 
 #[test]
-fn whoever_lands_beside_workers_learns_that_it_landed() {
+fn an_apply_beside_workers_reports_that_it_landed() {
     land_beside_workers(&ShopRepository::new(), 6);
 }
 
 #[test]
-fn whoever_lands_beside_workers_on_postgres_learns_that_it_landed() {
+fn an_apply_beside_workers_on_postgres_reports_that_it_landed() {
     let database = PostgresDatabase::new();
     let mut program = TestProgram::new(env!("CARGO_BIN_EXE_planwright"));
     program.set_variable("PLANWRIGHT_STORE", database.url());
@@ -148,7 +148,7 @@ fn whoever_lands_beside_workers_on_postgres_learns_that_it_landed() {
 
 /// Whoever takes something back beside workers does, too: that is a landing as well.
 #[test]
-fn who_takes_it_back_at_the_same_time_learns_that_it_was_taken_back() {
+fn undos_at_the_same_time_all_report_the_undo() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     repo.run_ok(&["apply", &plan, "--yes"]);

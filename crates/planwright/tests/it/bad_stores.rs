@@ -30,7 +30,7 @@ fn assert_refused_by_all(shell: &TranscriptShell, path: &Path) {
 }
 
 #[test]
-fn what_is_no_database() {
+fn files_that_are_no_database_are_refused() {
     let shell = TranscriptShell::new();
     let directory = shell.home_path().join("directory");
     fs::create_dir(&directory).unwrap();

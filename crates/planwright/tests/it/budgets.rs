@@ -292,7 +292,7 @@ fn two_processes_spend_one_budget_and_no_more() {
 }
 
 #[test]
-fn what_a_killed_worker_had_is_charged_in_full_and_said() {
+fn the_reservation_of_a_killed_worker_is_charged_in_full_and_reported() {
     let repo = ShopRepository::new();
     let tools = PaidAgentTools::new(&repo, 1000);
     let plan = start_detached(&repo, &["--max-cost", "2000", "Take long"]);

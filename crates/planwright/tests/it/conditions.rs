@@ -107,7 +107,7 @@ fn a_key_makes_repeating_safe() {
 }
 
 #[test]
-fn what_a_plan_cannot_do_as_it_stands() {
+fn commands_that_do_not_fit_the_stage_are_refused() {
     let (shell, plan) = TranscriptShell::with_plan();
     let p = plan.as_str();
     shell.run_bad(4, &["answer", p, "yes"]);

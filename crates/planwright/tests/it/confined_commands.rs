@@ -111,7 +111,7 @@ fn neither_does_a_script_that_the_set_up_runs() {
 
 /// Rules by command, and the set-up of their checkouts, have what their settings give them, and no more.
 #[test]
-fn what_the_person_opens_is_open_to_set_ups_and_rules() {
+fn paths_that_a_person_opens_are_reachable_for_set_ups_and_rules() {
     if !can_confine() {
         return;
     }

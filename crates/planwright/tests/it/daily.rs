@@ -188,7 +188,7 @@ fn several_who_take_a_plan_back_at_once_make_one_plan() {
 }
 
 #[test]
-fn what_is_sent_back_goes_on_in_the_same_sandbox_with_the_feedback() {
+fn a_revised_plan_continues_in_its_sandbox_with_the_feedback() {
     let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 if grep -q 'in capitals' \"$PLANWRIGHT_ASSIGNMENT\"; then
@@ -594,7 +594,7 @@ fn a_repository_takes_no_liberties_and_no_names() {
 }
 
 #[test]
-fn what_cannot_work_is_said_before_anything_is_stored() {
+fn runs_that_cannot_work_are_refused_before_anything_is_stored() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     for (code, words, says) in [
         (
@@ -813,7 +813,7 @@ fn set_up_runs_nothing_that_an_agent_wrote() {
 /// Aider ends well whatever happened, and would have something to show for it: a line in `.gitignore` for what
 /// it keeps for itself.
 #[test]
-fn what_an_agent_keeps_for_itself_is_no_result() {
+fn an_agents_own_notes_are_no_result() {
     let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
         echo notes > .aider.chat.history.md
@@ -962,7 +962,7 @@ impl LongSetUp {
 }
 
 #[test]
-fn what_a_set_up_started_ends_with_a_run_that_is_killed() {
+fn processes_of_a_set_up_end_with_a_killed_run() {
     let set_up = LongSetUp::start();
     set_up.send_signal(rustix::process::Signal::KILL);
     let (_, said) = set_up.finish();
@@ -1050,7 +1050,7 @@ fn a_repository_that_goes_missing_while_an_agent_works_is_named() {
 
 /// What a person changes while an agent works would be handed in as the agent's.
 #[test]
-fn nobody_enters_a_sandbox_that_somebody_works_in() {
+fn a_sandbox_in_use_cannot_be_entered() {
     let env = ScriptedAgentEnv::with_script("#!/bin/sh\necho $$ > \"$STARTS\"\nsleep 1000\n");
     let run = env
         .repo
@@ -1136,7 +1136,7 @@ fn a_kept_action_goes_before_a_repositorys() {
 }
 
 #[test]
-fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
+fn errors_in_a_repositorys_action_name_its_file() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     for (text, says) in [
         ("  - name: one\n", "needs the key `description`"),
@@ -1159,7 +1159,7 @@ fn what_is_wrong_with_a_repositorys_action_is_said_with_its_file() {
 
 /// People are pointed to what they type every day, scripts to plumbing.
 #[test]
-fn who_asks_decides_what_can_be_done_instead() {
+fn refusals_hint_at_what_the_caller_may_do_instead() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let waiting = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     let plan = waiting["plan_id"].as_str().unwrap();

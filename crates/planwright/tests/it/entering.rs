@@ -253,7 +253,7 @@ fn nothing_that_an_agent_configured_runs_in_a_shell_there() {
 }
 
 #[test]
-fn what_an_agent_committed_and_stashed_is_still_there() {
+fn commits_and_stashes_of_an_agent_are_kept() {
     let repo = ShopRepository::new();
     let evil = PlantedProgram::new();
     let (plan, sandbox) = repo.plan_in_execute();

@@ -92,7 +92,7 @@ fn every_gate_holds_whoever_comes() {
 /// What an agent wrote where it may not does not land, however often it insists; and the plan is sent
 /// back three times, not more.
 #[test]
-fn what_is_forbidden_does_not_land_and_is_sent_back_three_times() {
+fn forbidden_changes_do_not_land_and_are_sent_back_three_times() {
     let env = stubborn_agent("echo x >> src/a.txt; mkdir -p db; echo drop > db/1.sql");
     env.repo
         .run_ok(&["rule", "add", "no-migrations", "--forbid", "db/**"]);
@@ -535,7 +535,7 @@ fn an_invariant_actor_that_is_interrupted_is_charged() {
 
 /// What was fine by itself is judged again together with what the branch has become.
 #[test]
-fn what_would_land_is_judged_and_not_only_what_was_made() {
+fn rules_judge_the_tree_that_would_land_too() {
     let env = stubborn_agent("echo one > src/one.txt");
     let command = "! { test -e src/one.txt && test -e src/two.txt; }";
     env.repo
@@ -643,7 +643,7 @@ done
 
 /// A waiver is on the record, and refused for what nobody may set aside.
 #[test]
-fn what_is_not_to_be_overridden_is_not() {
+fn rules_that_cannot_be_overridden_stay_in_force() {
     let env = stubborn_agent("echo x >> src/a.txt");
     let rule = ["rule", "add", "hard", "--expr", "totals.files == 0"];
     env.repo

@@ -55,7 +55,7 @@ fn a_goal_is_read_from_standard_input() {
 }
 
 #[test]
-fn what_is_no_goal_on_standard_input_begins_nothing() {
+fn invalid_goals_on_standard_input_create_no_plan() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let none = "The goal is empty; nothing was started.";
     let long = "is longer than 256 KiB";

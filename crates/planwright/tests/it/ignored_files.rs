@@ -84,7 +84,7 @@ fn ignored_files_that_are_staged_or_committed_are_part_of_the_result() {
 }
 
 #[test]
-fn what_is_ignored_and_not_staged_is_left_out_and_named() {
+fn ignored_files_that_are_not_staged_are_left_out_and_named() {
     let env = with_tracked_build(
         "mkdir -p dist/deep; echo js > dist/deep/o.js; echo x > dist/p.js; echo y > build/other
 echo more >> build/gen.txt
@@ -109,7 +109,7 @@ echo more >> build/gen.txt
 
 /// What is left out of one run can be added in the next; what is taken out of the index again goes.
 #[test]
-fn what_was_left_out_can_be_added_in_the_next_run_and_taken_out_again() {
+fn ignored_files_can_be_added_in_the_next_run_and_taken_out_again() {
     let env = with_tracked_build(
         "if grep -q 'rather not' \"$PLANWRIGHT_ASSIGNMENT\"; then
   git rm -q --cached dist/o.js
@@ -177,7 +177,7 @@ fn files_that_were_there_before_the_agent_began_are_never_captured() {
 
 /// What a set-up made and git ignores is no work of the agent's; what the agent adds beside it is.
 #[test]
-fn what_the_set_up_made_is_not_captured_and_not_named() {
+fn files_made_by_the_set_up_are_neither_captured_nor_named() {
     let env = with_tracked_build("echo mine > dist/mine.js; git add -f dist; echo x >> src/a.txt");
     let set_up = "sandbox:\n  setup: mkdir dist && echo theirs > dist/theirs.js\n";
     env.repo.write_file("planwright.yaml", set_up);

@@ -28,7 +28,7 @@ fn nothing_is_run_unless_somebody_agrees() {
 }
 
 #[test]
-fn what_is_not_installed_is_not_proposed() {
+fn agents_that_are_not_installed_are_not_proposed() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.repo.write_file("mix.exs", "");
     let run = env.repo.program.run(["init", "--yes"]);

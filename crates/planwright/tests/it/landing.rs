@@ -483,7 +483,7 @@ fn a_sandbox_is_made_ready_as_the_repository_says() {
 
 /// A person enters the sandbox, changes something and leaves: that is their version, handed in.
 #[test]
-fn what_a_person_changes_in_a_shell_is_handed_in() {
+fn changes_that_a_person_makes_in_a_shell_are_submitted() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     let visit = |script: &str| {
@@ -791,7 +791,7 @@ impl ShopRepository {
 
 /// Killed between landing and the end of tidying up: what is left is found, and goes.
 #[test]
-fn what_a_killed_landing_left_is_found_and_removed() {
+fn remains_of_a_killed_landing_are_found_and_removed() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     repo.run_killed_at("sandbox-set-aside", &["apply", &plan, "--yes"]);

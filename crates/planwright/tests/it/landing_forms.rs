@@ -77,7 +77,7 @@ fn a_rule_that_the_target_gained_since_is_heeded_in_every_form() {
 }
 
 #[test]
-fn what_was_asked_for_once_does_not_stick_to_the_next_apply() {
+fn landing_options_of_one_apply_do_not_carry_over_to_the_next() {
     for form in [&["branch", "side"][..], &["uncommitted"]] {
         // Stopped by a rule.
         let repo = repository_with_rules(FAILING_RULES);
@@ -151,7 +151,7 @@ fn a_directory_has_rules_too() {
 
 /// What a profile lands by itself arrives as the repository says, like everything else.
 #[test]
-fn what_lands_by_itself_arrives_as_the_repository_says() {
+fn automatic_landings_use_the_options_of_the_repository() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.repo
         .write_file("planwright.yaml", "apply:\n  as: uncommitted\n");

@@ -49,7 +49,7 @@ fn the_environment_comes_before_the_repository_and_that_before_the_user() {
 
 /// Actors are told apart by the key of their run, not by a variable that is a setting as well.
 #[test]
-fn whoever_says_by_a_variable_who_works_is_a_person_all_the_same() {
+fn choosing_the_agent_by_variable_leaves_the_caller_a_person() {
     let mut env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.repo.program.set_variable("PLANWRIGHT_ACTOR", "scribe");
     let made = env.run_expecting(6, &["run", "Write a line"]);

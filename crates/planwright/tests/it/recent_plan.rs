@@ -65,7 +65,7 @@ fn each_checkout_has_a_recent_plan_of_its_own() {
 }
 
 #[test]
-fn what_lands_undoes_or_cancels_says_which_plan_it_took() {
+fn apply_undo_and_cancel_name_the_plan_they_used() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.start_plan(6);
     for words in [["apply", "@", "--yes"], ["undo", "@", "--yes"]] {

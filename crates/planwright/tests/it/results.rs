@@ -54,7 +54,7 @@ fn a_result_is_shown_and_landed_after_its_repository_moved() {
 
 /// Relinked to a repository that lacks what the result is based on: neither shown nor landed.
 #[test]
-fn what_cannot_be_shown_does_not_land() {
+fn results_that_cannot_be_shown_do_not_land() {
     let repo = ShopRepository::new();
     let plan = repo.submit_usual_change();
     repo.move_shop("elsewhere");

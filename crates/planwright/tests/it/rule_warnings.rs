@@ -29,7 +29,7 @@ fn init_makes_the_tests_a_rule_and_says_when_it_counts() {
 }
 
 #[test]
-fn whoever_starts_work_is_told_that_rules_which_are_not_committed_hold() {
+fn starting_work_warns_that_uncommitted_rules_hold() {
     let repo = ShopRepository::new();
     let told = "the rules in planwright.yaml differ from those on main; this plan must meet both";
     let starts = || {
@@ -121,7 +121,7 @@ fn a_rule_of_the_working_tree_and_one_of_the_branch_both_hold() {
 }
 
 #[test]
-fn what_is_committed_as_it_stands_is_read_from_the_branch_alone() {
+fn committed_rules_are_read_from_the_branch_alone() {
     let repo = ShopRepository::new();
     repo.write_file("planwright.yaml", FAILING_RULES);
     repo.commit_all("rules");

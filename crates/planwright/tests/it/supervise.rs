@@ -29,7 +29,7 @@ fn the_program_supervises_without_settings_or_a_home() {
 }
 
 #[test]
-fn nobody_is_told_of_it() {
+fn the_internal_command_is_hidden_and_silent() {
     let shell = TranscriptShell::new();
     let said = shell.run(&["--help"]).finish();
     assert!(!said.stdout.contains("supervise "), "{said:?}");

@@ -65,7 +65,7 @@ impl BusyPlan {
 }
 
 #[test]
-fn whoever_follows_a_plan_comes_to_the_same_end_and_works_on_nothing() {
+fn a_follower_ends_as_the_plan_does_and_starts_no_work() {
     let busy = BusyPlan::new();
     let mut follower = busy.start_follower();
     busy.release_agent();
@@ -96,7 +96,7 @@ fn the_overview_lists_a_plan_while_it_runs() {
 }
 
 #[test]
-fn whoever_follows_a_plan_is_told_that_it_failed() {
+fn a_follower_reports_that_the_plan_failed() {
     let busy = BusyPlan::new();
     let follower = busy.start_follower();
     std::fs::write(busy.env.tool_path("starts.fail"), "").unwrap();
@@ -111,7 +111,7 @@ fn whoever_follows_a_plan_is_told_that_it_failed() {
 }
 
 #[test]
-fn whoever_follows_a_plan_goes_on_with_it_when_its_worker_dies() {
+fn a_follower_continues_the_plan_when_its_worker_dies() {
     let busy = BusyPlan::new();
     let mut follower = busy.start_follower();
     assert!(busy.driving.kill().was_killed());
@@ -126,7 +126,7 @@ fn whoever_follows_a_plan_goes_on_with_it_when_its_worker_dies() {
 
 /// Ctrl-C ends the following, and not the work that is followed.
 #[test]
-fn whoever_follows_a_plan_can_leave_it_running() {
+fn a_follower_can_detach_and_leave_the_plan_running() {
     let busy = BusyPlan::new();
     let follower = busy.start_follower();
     follower.send_interrupt();
@@ -152,7 +152,7 @@ echo more >> src/a.txt
 
 /// Whoever comes later sees what the first terminal showed, and what it shows from then on.
 #[test]
-fn whoever_follows_a_plan_sees_what_its_agent_says() {
+fn a_follower_shows_what_the_agent_says() {
     let busy = BusyPlan::with_script(TALKING_AGENT);
     let mut follower = busy.start_typing(&["run", &busy.plan]);
     follower.wait_for_text("looking around");
@@ -326,7 +326,7 @@ fn waiting_for_the_end_is_not_over_when_a_person_is_needed() {
 }
 
 #[test]
-fn what_happens_to_a_plan_is_told_as_it_happens_until_it_ends() {
+fn following_a_log_prints_each_event_until_the_plan_ends() {
     let busy = BusyPlan::new();
     let mut follower = busy.start_typing(&["log", &busy.plan, "--follow"]);
     follower

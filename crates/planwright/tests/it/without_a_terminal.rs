@@ -93,7 +93,7 @@ fn a_day_without_a_terminal() {
 }
 
 #[test]
-fn whoever_agrees_beforehand_is_not_asked() {
+fn yes_in_advance_skips_the_confirmation() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let before = env.repo.read_file("src/a.txt");
     let said = env.run_here(&["run", "--agent", "scribe", "--yes", "Write a line"]);
@@ -128,7 +128,7 @@ fn whoever_agrees_beforehand_is_not_asked() {
 
 /// To agree with a result is not to set its rules aside.
 #[test]
-fn whoever_agrees_beforehand_lands_nothing_that_a_gate_holds() {
+fn yes_in_advance_does_not_open_a_gate() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let rule = "changes.all(c, c.path != 'src/a.txt')";
     let add = [

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::daily::{SCRIBE_SCRIPT, ScriptedAgentEnv};
 
 #[test]
-fn what_was_taken_back_is_listed_so() {
+fn undone_plans_are_listed_as_undone() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let plan = env.repo.submit_usual_change();
     env.run_expecting(0, &["apply", &plan, "--yes"]);
@@ -35,7 +35,7 @@ fn what_was_taken_back_is_listed_so() {
 }
 
 #[test]
-fn what_waits_for_a_worker_is_not_forgotten() {
+fn the_overview_lists_plans_that_wait_for_a_worker() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     env.run_expecting(
@@ -74,7 +74,7 @@ fn the_log_is_a_story_and_events_are_events() {
 
 /// `log --follow | head` ends, though nothing more happens.
 #[test]
-fn whoever_stops_listening_is_not_followed() {
+fn following_ends_when_the_reader_is_gone() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let waiting = env.run_expecting(0, &["run", "--agent", "scribe", "--detach", "Write a line"]);
     let plan = waiting["plan_id"].as_str().unwrap();
@@ -226,7 +226,7 @@ fn the_next_command_after_use_starts_the_work() {
 }
 
 #[test]
-fn what_landed_can_be_taken_back_and_is_said_so() {
+fn a_landed_plan_can_be_undone_and_says_so() {
     let env = ScriptedAgentEnv::with_script(SCRIBE_SCRIPT);
     let plan = env.repo.submit_usual_change();
     env.run_expecting(0, &["apply", &plan, "--yes"]);
@@ -255,7 +255,7 @@ fn the_old_words_for_agents_and_rules_still_work() {
 
 /// Each rule that failed is named with the end of its output, and how often the engine still tries.
 #[test]
-fn what_is_sent_back_by_its_rules_is_seen() {
+fn a_result_that_its_rules_send_back_is_shown() {
     let script = "#!/bin/sh
 cat > /dev/null
 if [ -e draft.txt ]; then echo done > done.txt; else echo draft > draft.txt; fi

@@ -318,7 +318,7 @@ fn a_question_that_nobody_answered_in_time_is_given_up_by_whoever_comes_later() 
 }
 
 #[test]
-fn what_fails_for_a_while_is_tried_again_by_a_worker_until_it_is_done() {
+fn a_worker_retries_transient_failures_until_the_plan_is_done() {
     let env = ScriptedAgentEnv::with_script(
         "#!/bin/sh
 echo \"$PLANWRIGHT_ATTEMPT\" >> \"$STARTS\"

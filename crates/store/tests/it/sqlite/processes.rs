@@ -65,7 +65,7 @@ fn a_killed_turn_holder_blocks_nobody() {
 
 /// The database is unlocked, but it is another process's turn.
 #[test]
-fn nobody_writes_out_of_turn() {
+fn processes_write_in_their_order() {
     let dir = DatabaseDir::new();
     let store = Arc::new(dir.store());
     create(&store, plan_id(0)).unwrap();
