@@ -145,7 +145,7 @@ statements! {
 
     DROP_PROJECT = "DELETE FROM projects WHERE name = $1";
 
-    /// Creates or extends a lease.
+    /// Creates or extends a lease. Compares no epoch: the decision did, on the plan that this transaction has locked.
     PUT_LEASE = "\
         INSERT INTO leases (plan_id, owner, epoch, expires_at) VALUES ($1, $2, $3, $4) \
         ON CONFLICT (plan_id) DO UPDATE \
@@ -383,7 +383,8 @@ statements! {
           AND (due_at, plan_id) > ($2, $3) AND state = 'queued' \
         ORDER BY due_at, plan_id LIMIT $4";
 
-    /// Plans whose lease has expired.
+    /// Plans whose lease has expired. Only candidates, read without a lock: the command that reclaims one checks the
+    /// expiry again.
     EXPIRED_LEASES = "\
         SELECT plan_id FROM leases \
         WHERE expires_at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint \

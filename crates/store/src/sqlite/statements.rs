@@ -79,6 +79,7 @@ statements! {
     DROP_PROJECT = "DELETE FROM projects WHERE name = ?1";
     INSERT_EVENT =
         "INSERT INTO events (plan_id, version, body, texts, hash) VALUES (?1, ?2, ?3, ?4, ?5)";
+    // Compares no epoch: the decision did, in this transaction.
     PUT_LEASE =
         "INSERT INTO leases (plan_id, owner, epoch, expires_at) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (plan_id) DO UPDATE
@@ -183,6 +184,7 @@ statements! {
         "SELECT due_at, plan_id FROM plans INDEXED BY plans_due
          WHERE phase = ?1 AND due_at <= ?2 AND (due_at, plan_id) > (?3, ?4) AND state = 'queued'
          ORDER BY due_at, plan_id LIMIT ?5";
+    // Only candidates: the command that reclaims one checks the expiry again in its own transaction.
     EXPIRED_LEASES =
         "SELECT plan_id FROM leases INDEXED BY leases_expiry
          WHERE expires_at <= ?1 ORDER BY expires_at, plan_id LIMIT ?2";
