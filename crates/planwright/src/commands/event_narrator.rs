@@ -57,8 +57,12 @@ impl EventNarrator {
                 agent.to_string()
             }
             (Event::Failed { .. }, _) => "the run".to_owned(),
-            (_, _) if self.reader.as_ref() == Some(&recorded.by) => "you".to_owned(),
             (_, _) => caller_name(&recorded.by),
+        };
+        // A process that works for the reader is named after them.
+        let who = match &self.reader {
+            Some(reader) if reader.name() == who => "you".to_owned(),
+            Some(_) | None => who,
         };
         let mut lines = format!(
             "{}  {} {}\n",
