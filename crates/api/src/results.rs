@@ -51,6 +51,20 @@ pub fn check_shown_result(
     }
 }
 
+/// Brings back what picks left out: the result of the plan is the whole one again. Nothing lands until a person acts.
+pub fn restore_whole_result(
+    lifecycle: &Lifecycle,
+    plan_id: PlanId,
+    call: &Call,
+) -> Result<PickOutcome, LifecycleError> {
+    lifecycle.landing().restore_whole_result(plan_id, call)
+}
+
+/// Whether [`restore_whole_result`] would bring something back.
+pub fn is_restorable(plan: &Plan) -> bool {
+    !plan.stage().is_final() && !plan.is_prepared() && lifecycle::whole_result_of(plan).is_some()
+}
+
 /// Which results to compare.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResultRange {

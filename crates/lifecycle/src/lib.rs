@@ -64,7 +64,7 @@ pub use operations::{OperationOutcome, UseRequest};
 pub use perform::{
     CleanupReport, CrashRemnant, EnteredSandbox, Landing, LandingOutcome, LandingStep, OpenSandbox,
     PartSelection, PickMode, PickOutcome, PlanSandboxes, RescuedWork, ResourceChanges,
-    SubmitExceptions, UndoPlan,
+    SubmitExceptions, UndoPlan, whole_result_of,
 };
 pub use projects::{ForceRemoval, Projects};
 pub use results::{NumberedResult, ResultSource};

@@ -15,6 +15,7 @@ pub use enter::EnteredSandbox;
 pub(crate) use enter::parse_object_id;
 pub use land::{
     Landing, LandingOutcome, LandingStep, PartSelection, PickMode, PickOutcome, UndoPlan,
+    whole_result_of,
 };
 pub use view_changes::ResourceChanges;
 

@@ -183,6 +183,8 @@ impl HistoryNotes {
                 }
                 self.answers.clear();
             }
+            // The whole result was brought back.
+            Event::ResultPicked { reduced, .. } if reduced.is_empty() => self.taken_out.clear(),
             Event::ResultPicked { reduced, .. } => {
                 for path in reduced.iter().map(ToString::to_string) {
                     if !self.taken_out.contains(&path) {

@@ -218,7 +218,22 @@ fn land_parts(
         RestHandling::Drop => PickMode::TakeSelected,
     };
     let call = landing::pick_for_landing(app.lifecycle()?, plan, shown, selection, mode, call)?;
-    land_plan(app, plan.id(), options, &call)
+    let landed = land_plan(app, plan.id(), options, &call);
+    landed.map_err(|error| name_way_back(app, plan.id(), error))
+}
+
+/// Adds how to bring back the whole result, if its picked part did not land.
+fn name_way_back(app: &App, plan_id: PlanId, error: CommandError) -> CommandError {
+    let Ok(lifecycle) = app.lifecycle() else {
+        return error;
+    };
+    let plan = lifecycle.get_plan(plan_id).map(|row| row.plan);
+    match (plan, lifecycle.short_handle(plan_id)) {
+        (Ok(plan), Ok(handle)) if api::results::is_restorable(&plan) => error.with_hint(format!(
+            "The parts that were not picked wait. Bring them back: planwright drop {handle} --restore"
+        )),
+        (_, _) => error,
+    }
 }
 
 /// Asks whether to land what was picked.

@@ -21,11 +21,14 @@ pub struct DropArgs {
     /// Plan ID or handle, or @ for the plan you used last
     id: String,
     /// Drop the changes to matching paths
-    #[arg(value_name = "GLOB", required_unless_present = "hunk")]
+    #[arg(value_name = "GLOB", required_unless_present_any = ["hunk", "restore"])]
     globs: Vec<String>,
     /// Drop this hunk, as listed by `diff --hunks`; repeat for more
     #[arg(long, value_name = "HUNK")]
     hunk: Vec<String>,
+    /// Bring back what a partial landing left out, after it failed
+    #[arg(long, conflicts_with_all = ["globs", "hunk"])]
+    restore: bool,
     #[command(flatten)]
     conditions: ConditionArgs,
 }
@@ -33,11 +36,42 @@ pub struct DropArgs {
 pub fn run(args: &DropArgs, app: &App) -> Result<CommandAnswer, CommandError> {
     let plan_id = app.resolve_plan(&args.id)?;
     let call = args.conditions.apply_to(app.new_call());
+    if args.restore {
+        return restore_whole_result(app, plan_id, &call);
+    }
     let selection = PartSelection {
         hunks: resolve_hunks(app, plan_id, &args.hunk)?,
         paths: args.globs.clone(),
     };
     drop_parts(app, plan_id, &selection, &call)
+}
+
+fn restore_whole_result(
+    app: &App,
+    plan_id: PlanId,
+    call: &Call,
+) -> Result<CommandAnswer, CommandError> {
+    let lifecycle = app.lifecycle()?;
+    let handle = lifecycle.short_handle(plan_id)?;
+    match results::restore_whole_result(lifecycle, plan_id, call)? {
+        PickOutcome::Unchanged => Ok(CommandAnswer::new(
+            json!({ "plan_id": plan_id }),
+            "Nothing to bring back: no part of the result waits.\n",
+        )),
+        PickOutcome::Picked { done, reduced } => {
+            let text = format!(
+                "{} The whole result is back.\n",
+                ui::style_text(ui::BOLD, &handle)
+            );
+            let view = PickedPlanView {
+                change: plans::view_change(lifecycle, &done)?,
+                reduced,
+            };
+            Ok(CommandAnswer::new(view, text)
+                .with_hint(format!("planwright diff {handle}"))
+                .with_hint(format!("planwright apply {handle}")))
+        }
+    }
 }
 
 /// Drops the selected parts of a result.

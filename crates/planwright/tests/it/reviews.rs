@@ -367,3 +367,54 @@ fn choices_survive_an_interrupted_picker_and_apply_continues_with_them() {
     assert!(env.repo.read_file("src/a.txt").ends_with("LAST\n"));
     assert!(!env.repo.shop_path().join("new.txt").exists());
 }
+
+/// A picked part that cannot land leaves the whole result one named command away.
+#[test]
+fn whole_result_is_brought_back_after_its_picked_part_did_not_land() {
+    let env = ScriptedAgentEnv::with_script(THREE_PLACES_SCRIPT);
+    let (plan, _) = env.start_plan(6);
+    let hunks = |plan: &str| {
+        let view = env.run_expecting(0, &["diff", plan, "--hunks"]);
+        let files = view["files"].as_array().unwrap().clone();
+        let hunks = files
+            .iter()
+            .flat_map(|file| file["hunks"].as_array().unwrap());
+        hunks
+            .map(|hunk| hunk["short"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let all = hunks(&plan);
+    assert_eq!(all.len(), 4);
+    let nothing = env.run_expecting(0, &["drop", &plan, "--restore"]);
+    assert_eq!(nothing["change"], Value::Null);
+    // Somebody changed the same line.
+    let before = env.repo.read_file("src/a.txt");
+    let theirs = before.replacen(before.lines().next().unwrap(), "THEIRS", 1);
+    env.repo.write_file("src/a.txt", &theirs);
+    env.repo.commit_all("theirs");
+    let refused = env.run_here(&["apply", &plan, "--yes", "--hunk", &all[1]]);
+    assert_eq!(refused.exit_code(), Some(4), "{refused:?}");
+    assert!(
+        refused.messages().contains("drop") && refused.messages().contains("--restore"),
+        "{refused:?}"
+    );
+    assert_eq!(hunks(&plan), [all[1].clone()]);
+    env.run_expecting(0, &["drop", &plan, "--restore"]);
+    assert_eq!(hunks(&plan), all);
+    let shown = env.run_expecting(0, &["status", &plan]);
+    assert_eq!(
+        (&shown["phase"], &shown["state"]),
+        (&json!("execute"), &json!("complete"))
+    );
+    // Nothing landed.
+    assert_eq!(env.repo.read_file("src/a.txt"), theirs);
+    env.repo.run_git(&["reset", "-q", "--hard", "HEAD~1"]);
+    // Another part can be picked, and everything else is its rest.
+    let landed = env.run_expecting(0, &["apply", &plan, "--yes", "--hunk", &all[0]]);
+    assert_eq!(env.repo.read_file("new.txt"), "new\n");
+    assert_eq!(env.repo.read_file("src/a.txt"), before);
+    let rest = landed["rest"].as_str().unwrap();
+    assert_eq!(hunks(rest).len(), 3);
+    env.run_expecting(0, &["apply", rest, "--yes"]);
+    assert!(env.repo.read_file("src/a.txt").starts_with("FIRST\n"));
+}

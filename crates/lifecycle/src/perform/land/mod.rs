@@ -26,7 +26,7 @@ use sandbox::land::{LandAttempt, LandingMessage, LandingProposal, ProposalOutcom
 use sandbox::{LandingObstacle, LocalResource, SandboxError, SandboxKey};
 use store::PlanRow;
 
-pub use pick::{PartSelection, PickMode, PickOutcome};
+pub use pick::{PartSelection, PickMode, PickOutcome, whole_result_of};
 pub use steps::LandingStep;
 pub use undo::UndoPlan;
 

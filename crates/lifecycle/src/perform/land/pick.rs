@@ -75,6 +75,34 @@ impl Landing<'_> {
         Ok(PickOutcome::Picked { done, reduced })
     }
 
+    /// Brings back what picks left out to become a plan of its own: the result is the whole one again.
+    pub fn restore_whole_result(
+        &self,
+        plan_id: PlanId,
+        call: &Call,
+    ) -> Result<PickOutcome, LifecycleError> {
+        let plan = self.lifecycle.get_plan(plan_id)?.plan;
+        let Some(result) = plan.result().filter(|_| plan.has_targets()) else {
+            return Err(Refusal::EmptyResult.into());
+        };
+        let Some(whole) = whole_result_of(&plan) else {
+            return Ok(PickOutcome::Unchanged);
+        };
+        let pick = PickResult {
+            shown: result.digest(&LandingOptions::default()),
+            result: ResultContent {
+                report: result.report.clone(),
+                trees: whole.to_vec(),
+            },
+            reduced: Vec::new(),
+            // The rest that waits becomes empty.
+            keeps_rest: true,
+        };
+        let done = Box::new(self.lifecycle.submit_for_plan(plan_id, pick, call)?);
+        let reduced = Vec::new();
+        Ok(PickOutcome::Picked { done, reduced })
+    }
+
     fn build_picked_result(
         &self,
         plan: &Plan,
@@ -146,6 +174,15 @@ impl Landing<'_> {
         };
         Ok((picked, reduced))
     }
+}
+
+/// The trees from which the plan's result was picked, if the parts that were left out still wait for it to land.
+pub fn whole_result_of(plan: &Plan) -> Option<&[ResultTree]> {
+    let current = &plan.result()?.trees;
+    let rest = plan
+        .unpicked_rest()
+        .filter(|rest| rest.picked == *current)?;
+    (rest.whole != *current).then_some(rest.whole.as_slice())
 }
 
 fn hunk_ids(changes: &[FileChange]) -> BTreeSet<HunkId> {
