@@ -195,12 +195,12 @@ fn comments_are_sent_as_one_revise_and_reach_the_agent_with_the_code_they_quote(
     assert!(shown.contains("new.txt:2 three?"), "{shown}");
     let log = env.run_as_person(&["log", &plan]).stdout;
     assert_eq!(
-        log.matches("sent it back to execute with 2 comments: Please look")
+        log.matches("sent it back with 2 comments: Please look")
             .count(),
         1,
         "{log}"
     );
-    assert!(log.contains("\n    new.txt:1 zero?\n"), "{log}");
+    assert!(log.contains(" new.txt:1 zero?\n"), "{log}");
 
     env.run_expecting(6, &["run", &plan]);
     let told = std::fs::read_to_string(env.tool_path("starts.json")).unwrap();
