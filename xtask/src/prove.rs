@@ -62,7 +62,7 @@ enum ProveTrial {
 
 /// The bugs that can be planted, each with the trial that must find it. The names are those of the bug enums in `prove`,
 /// which xtask does not depend on: it is only built once the arguments are valid.
-const BUGS: [(&str, ProveTrial); 21] = [
+const BUGS: [(&str, ProveTrial); 22] = [
     ("stale-read", ProveTrial::Run),
     ("no-fence", ProveTrial::Run),
     ("wrong-changeset", ProveTrial::Run),
@@ -78,6 +78,7 @@ const BUGS: [(&str, ProveTrial); 21] = [
     ("unheard-hangup", ProveTrial::Work),
     ("fast-clock", ProveTrial::Work),
     ("unknown-full-disk", ProveTrial::Work),
+    ("stale-permission", ProveTrial::Work),
     ("skip-strategize-gate", ProveTrial::Gates),
     ("skip-execute-gate", ProveTrial::Gates),
     ("skip-result-gate", ProveTrial::Gates),

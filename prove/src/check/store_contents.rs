@@ -25,13 +25,13 @@ pub struct StoredPlan {
     pub row: PlanRow,
     pub events: Vec<RecordedEvent>,
     /// The status after each event, as far as the log could be replayed.
-    pub statuses: Vec<PlanStatus>,
+    pub statuses: Vec<RecordedPlanStatus>,
     pub changesets: Vec<(Changeset, Vec<ChangesetEntry>)>,
 }
 
 /// The status of a plan after an event. Only the fields that are checked, because there are many of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanStatus {
+pub struct RecordedPlanStatus {
     pub phase: Phase,
     pub state: StateName,
     /// Prepared to land: past the point of no return.
@@ -45,7 +45,7 @@ pub struct PlanStatus {
     pub attempt: u32,
 }
 
-impl PlanStatus {
+impl RecordedPlanStatus {
     fn from_plan(plan: &Plan) -> Self {
         let entries = |phase| i64::from(plan.entry_number(phase));
         let as_signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -127,7 +127,7 @@ impl StoredPlan {
             let Ok(next) = evolve(plan, recorded) else {
                 break;
             };
-            statuses.push(PlanStatus::from_plan(&next));
+            statuses.push(RecordedPlanStatus::from_plan(&next));
             plan = Some(next);
         }
         Ok(Self {
@@ -143,7 +143,7 @@ impl StoredPlan {
     }
 
     /// The status at a version, counted from 1.
-    pub fn status_at(&self, version: u64) -> Option<&PlanStatus> {
+    pub fn status_at(&self, version: u64) -> Option<&RecordedPlanStatus> {
         let index = usize::try_from(version.checked_sub(1)?).ok()?;
         self.statuses.get(index)
     }

@@ -5,7 +5,7 @@ use plan::Phase;
 use plan::event::Event;
 use plan::stage::StateName;
 
-use super::store_contents::{PlanStatus, StoredPlan};
+use super::store_contents::{RecordedPlanStatus, StoredPlan};
 use super::{Violation, ViolationKind, calling_client};
 use crate::operation::CallId;
 
@@ -27,7 +27,7 @@ pub fn check_transitions(plan: &StoredPlan) -> Vec<Violation> {
                 versions: Some(recorded.version.0.saturating_sub(2)..=recorded.version.0),
             });
         };
-        let stage = before.map_or("nothing".to_owned(), PlanStatus::stage_text);
+        let stage = before.map_or("nothing".to_owned(), RecordedPlanStatus::stage_text);
         if !is_allowed_after(before, &recorded.event) {
             report(
                 ViolationKind::IllegalTransition,
@@ -86,12 +86,12 @@ pub fn check_transitions(plan: &StoredPlan) -> Vec<Violation> {
     found
 }
 
-fn is_allowed_after(before: Option<&PlanStatus>, event: &Event) -> bool {
+fn is_allowed_after(before: Option<&RecordedPlanStatus>, event: &Event) -> bool {
     use StateName::{AwaitingInput, Complete, Constrained, Errored, Processing, Queued};
     let Some(before) = before else {
         return matches!(event, Event::Created(_));
     };
-    let PlanStatus {
+    let RecordedPlanStatus {
         phase,
         state,
         prepared,
@@ -176,7 +176,10 @@ fn required_epoch(event: &Event) -> Option<u64> {
     }
 }
 
-fn find_decreased_counter(before: &PlanStatus, after: &PlanStatus) -> Option<&'static str> {
+fn find_decreased_counter(
+    before: &RecordedPlanStatus,
+    after: &RecordedPlanStatus,
+) -> Option<&'static str> {
     let pairs = before.counters.iter().zip(&after.counters);
     let counter = pairs.into_iter().find(|(before, after)| before.1 > after.1);
     // The last three counters count the entries into each phase, and an entry resets the attempt.
