@@ -22,7 +22,7 @@ fn describe_notice(notice: &PlanNotice) -> Vec<UserMessage> {
             "{resource}: planwright.yaml has uncommitted changes; the current version is used."
         )),
         PlanNotice::UncommittedFiles { resource, count } => info(format!(
-            "{resource}: {} not visible to the agent; pass --with-changes to include them.",
+            "{resource}: {} not visible to the agent. To include uncommitted changes, pass --with-changes",
             ui::pluralize(*count as u64, "uncommitted file")
         )),
         PlanNotice::UndefinedActor { actor, works } => {
