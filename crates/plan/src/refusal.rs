@@ -67,7 +67,7 @@ pub enum Refusal {
         /// Verbs that the plan's state allows.
         possible_verbs: Vec<Verb>,
     },
-    #[error("the plan has ended: it was {state}")]
+    #[error("the plan was {state} by {}", .ending.by)]
     Final {
         verb: Verb,
         /// `applied` or `cancelled`.

@@ -47,7 +47,7 @@ pub fn record(shop: &ExampleShop<'_>) -> anyhow::Result<String> {
         }
         seen.push_str(&command_line(command.words));
         for line in run_at_terminal(shop, command)?.lines() {
-            seen.push_str(visible_part(line));
+            seen.push_str(&visible_part(line));
             seen.push('\n');
         }
     }
@@ -71,10 +71,11 @@ fn command_line(words: &[&str]) -> String {
     )
 }
 
-/// What is left of a line that was drawn several times.
-fn visible_part(line: &str) -> &str {
-    let last = line.rsplit(ERASE_LINE).next().unwrap_or(line);
-    last.trim_end_matches('\r')
+/// What is left of a line that was drawn several times, each time from its start.
+fn visible_part(line: &str) -> String {
+    let line = line.trim_end_matches('\r');
+    let last = line.rsplit('\r').next().unwrap_or(line);
+    last.replace(ERASE_TO_END, "")
 }
 
 fn run_at_terminal(shop: &ExampleShop<'_>, typed: &TypedCommand) -> anyhow::Result<String> {
@@ -161,7 +162,7 @@ const READABLE_COLORS: [(&str, &str); 5] = [
     ("#C19C00", "#E3B341"),
     ("opacity: 0.4", "opacity: 0.6"),
 ];
-const ERASE_LINE: &str = "\x1b[2K";
+const ERASE_TO_END: &str = "\x1b[K";
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn only_the_last_state_of_a_line_is_drawn() {
         assert_eq!(
-            visible_part("\r\x1b[2Kworking\r\x1b[2K  edit a.rs\r"),
+            visible_part("\rworking\x1b[K\r\x1b[K  edit a.rs\r"),
             "  edit a.rs"
         );
         assert_eq!(visible_part("plain\r"), "plain");

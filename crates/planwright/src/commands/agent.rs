@@ -106,7 +106,7 @@ fn list_known_actors(app: &App) -> Result<Vec<KnownActor>, CommandError> {
 }
 
 fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
-    let mut table = ui::TextTable::new(["AGENT", "FROM", "VERSION", "NEEDS", "RUNS"]);
+    let mut table = ui::TextTable::new(["AGENT", "FROM", "VERSION", "BY", "NEEDS", "RUNS"]);
     let found = list_known_actors(app)?;
     let (missing, usable): (Vec<&KnownActor>, Vec<&KnownActor>) =
         found.iter().partition(|actor| is_missing_preset(actor));
@@ -123,6 +123,10 @@ fn list_actors(app: &App) -> Result<CommandAnswer, CommandError> {
             (definition.name.to_string(), ui::BOLD),
             (actor.source.as_str().to_owned(), ui::DIM),
             (ui::truncate_line(version, 20), version_style),
+            (
+                agent_readiness::word_protocol(readiness.protocol).to_owned(),
+                ui::DIM,
+            ),
             (agent_readiness::word_missing(&readiness.missing), ui::WARN),
             (ui::truncate_line(&runs, 60), style),
         ]);

@@ -70,7 +70,7 @@ pub fn overview_help() -> StyledStr {
 
 fn overview_text() -> String {
     let groups =
-        COMMAND_GROUPS.map(|(group, names)| format!("{:<17}{names}\n", format!("{group}:")));
+        COMMAND_GROUPS.map(|(group, names)| format!("{:<15}{names}\n", format!("{group}:")));
     format!("{OVERVIEW_START}\n{}\n{OVERVIEW_END}", groups.concat())
 }
 

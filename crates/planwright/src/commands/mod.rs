@@ -118,7 +118,7 @@ impl CommandAnswer {
 /// The commands besides the daily ones, in the groups of the overview.
 const COMMAND_GROUPS: [(&str, &str); 4] = [
     (
-        "More for plans",
+        "For plans",
         "approve, drop, open, path, review, shell, use, wait, waive, work",
     ),
     (

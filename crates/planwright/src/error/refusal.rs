@@ -82,18 +82,23 @@ pub fn from_refusal(refusal: &Refusal) -> CommandError {
             .with_hint(format!("planwright plumbing changesets {plan}")),
         Refusal::VersionMismatch { .. } => new(CommandExit::Conflict, "version_mismatch")
             .with_hint("Look at what changed, then repeat with the new --if-version, or without it."),
-        Refusal::WrongState { verb, possible_verbs, .. } => CommandError {
-            recovery: Some(RecoveryHint::OtherVerbs {
+        Refusal::WrongState { verb, done, possible_verbs, .. } => {
+            let mut error = new(CommandExit::Conflict, "wrong_state");
+            if let Some(done) = done {
+                error.data["done"] = serde_json::json!({ "at": done.at, "by": done.by.to_string() });
+            }
+            error.recovery = Some(RecoveryHint::OtherVerbs {
                 verb: *verb,
                 possible_verbs: possible_verbs.clone(),
-            }),
-            ..new(CommandExit::Conflict, "wrong_state")
-        },
-        Refusal::Final { .. } => CommandError {
-            recovery: Some(RecoveryHint::PlanEnded),
-            ..new(CommandExit::Conflict, "final")
+            });
+            error
         }
-        .with_hint("A finished plan does not change. Start a new plan to continue."),
+        Refusal::Final { ending, .. } => {
+            let mut error = new(CommandExit::Conflict, "final");
+            error.data["ending"] = serde_json::json!({ "at": ending.at, "by": ending.by.to_string() });
+            error.recovery = Some(RecoveryHint::PlanEnded);
+            error.with_hint("A finished plan does not change. Start a new plan to continue.")
+        }
         Refusal::Held { holder, expires_at } => {
             let mut error = new(CommandExit::Conflict, "held");
             error.message = format!("{} is already working on this plan", holder.owner);

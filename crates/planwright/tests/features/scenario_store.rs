@@ -102,9 +102,11 @@ impl ScenarioStore {
         match self {
             Self::Memory { .. } => panic!("a memory store has no back"),
             Self::Sqlite(file) => {
-                for entry in std::fs::read_dir(file.directory()).unwrap() {
-                    std::fs::remove_file(entry.unwrap().path()).unwrap();
-                }
+                let database = rusqlite::Connection::open(file.path()).unwrap();
+                database.pragma_update(None, "foreign_keys", false).unwrap();
+                database
+                    .execute_batch("DELETE FROM plan_terms; DELETE FROM plans")
+                    .unwrap();
             }
             Self::Postgres { database, .. } => {
                 database.run_sql("TRUNCATE planwright.plans CASCADE");

@@ -143,6 +143,7 @@ fn after_a_revision_the_page_shows_what_is_new_since_somebody_looked() {
     browser.click("[data-path='src/long.rs'] tr.added .comment-on");
     browser.type_into("tr.mine textarea", "Say it differently");
     browser.click("tr.mine .comment:has(textarea) button");
+    browser.wait_for_text("#comments", "Say it differently");
     browser.click("#send-back button");
     browser.wait_for_text(".diffs", "run 2");
     browser.wait_for_text("#since-you-looked", "r2 is new since you looked at r1");

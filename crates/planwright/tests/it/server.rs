@@ -356,7 +356,9 @@ fn bad_requests_get_a_typed_problem() {
     let revise = format!("/v1/plans/{plan}/revise");
     assert_eq!(client.get(&revise).problem(405), "method_not_allowed");
     let post = |headers: &[(&str, &str)], body: Value| client.post_with(&revise, headers, &body);
-    assert_eq!(post(&[], json!({})).problem(400), "bad_body");
+    assert_eq!(post(&[], json!({ "text": 1 })).problem(400), "bad_body");
+    // A text may be empty only if comments are sent.
+    assert_eq!(post(&[], json!({})).problem(422), "bad_text");
     assert_eq!(
         post(&[], json!({ "text": "x", "txet": "y" })).problem(400),
         "bad_body"

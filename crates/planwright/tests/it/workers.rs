@@ -342,7 +342,7 @@ fi
     assert_eq!(env.run_expecting(0, &["status", &plan])["attempt"], 2);
     let story = env.run_as_person(&["log", &plan]).stdout;
     assert!(story.contains("failed (transient): too busy"), "{story}");
-    assert!(story.contains("will retry at"), "{story}");
+    assert!(story.contains("scheduled a retry for"), "{story}");
 }
 
 /// The first repository may be registered after a worker or a server was started.

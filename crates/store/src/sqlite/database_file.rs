@@ -56,9 +56,11 @@ impl DatabaseFile {
     /// Returns the identity of the file; `None` if there is none yet. A file that was there before and is gone is an
     /// error: an empty store in its place would look as if every plan were deleted.
     pub(super) fn find_identity(&self) -> Result<Option<FileIdentity>, SqliteError> {
+        // Read first: another thread may create the file and find it after this thread looked.
+        let was_found = self.was_found.load(Ordering::Acquire);
         match fs::metadata(&self.path) {
             Ok(found) if found.is_file() => {
-                self.was_found.store(true, Ordering::Relaxed);
+                self.was_found.store(true, Ordering::Release);
                 Ok(Some(FileIdentity {
                     device: found.dev(),
                     inode: found.ino(),
@@ -69,8 +71,11 @@ impl DatabaseFile {
             }
             Ok(_) => Err(SqliteError::Unusable("it is not a regular file".to_owned())),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-            Err(_) if self.was_found.load(Ordering::Relaxed) => Err(SqliteError::Removed),
-            Err(_) => Ok(None),
+            Err(_) if !was_found => Ok(None),
+            Err(_) if self.path.is_symlink() => Err(SqliteError::Unusable(
+                "it is a symbolic link to a file that does not exist".to_owned(),
+            )),
+            Err(_) => Err(SqliteError::Removed),
         }
     }
 

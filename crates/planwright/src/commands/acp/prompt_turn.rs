@@ -218,8 +218,8 @@ impl PromptTurn<'_> {
     ) -> Result<Value, CommandError> {
         // When the program ends, workers may continue: nobody said that the work is not wanted.
         if !self.shutdown.is_requested() {
-            // If a worker was faster, the standing says so.
-            let _ = self.ask_instead_of_queueing(plan_id, self.stop);
+            // If a worker was faster, the standing says so. The stop of this prompt was requested already.
+            let _ = self.ask_instead_of_queueing(plan_id, self.shutdown);
         }
         let row = self.app.lifecycle()?.get_plan(plan_id)?;
         let text = match end {

@@ -87,7 +87,7 @@ fn the_others_say_when_and_by_whom(world: &mut World, count: usize) {
     assert_eq!(lost.len(), count, "{:?}", world.race_outputs);
     for said in lost {
         let told = said.messages();
-        assert!(told.contains(done.as_str().unwrap()), "{told}");
+        assert_eq!(said.data()["done"]["at"], done, "{told}");
         assert!(told.contains(" by "), "{told}");
     }
 }

@@ -259,7 +259,7 @@ fn a_replaced_file_is_detected() {
     for suffix in ["", "-wal", "-shm"] {
         fs::remove_file(dir.directory.path().join(format!("planwright.db{suffix}"))).unwrap();
     }
-    assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
+    assert_unreachable(&store.read_plan(plan_id(1)).unwrap_err());
     fs::rename(dir.directory.path().join("copy.db"), &dir.path).unwrap();
     assert_eq!(
         (version(&store, plan_id(1)), version(&store, plan_id(2))),
@@ -269,9 +269,17 @@ fn a_replaced_file_is_detected() {
     assert_eq!(verify_counts(&dir.store()), (2, 2));
     // Removes everything, including the directory.
     fs::remove_dir_all(dir.directory.path()).unwrap();
-    assert_eq!(store.read_plan(plan_id(1)).unwrap(), None);
+    assert_unreachable(&store.read_plan(plan_id(1)).unwrap_err());
+    assert_unreachable(&write_error(&store));
+    // Whoever starts without it gets a new store.
+    let store = dir.store();
     create(&store, plan_id(4)).unwrap();
     assert_eq!(verify_counts(&store), (1, 1));
+}
+
+#[track_caller]
+fn assert_unreachable(error: &StoreError) {
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
 }
 
 /// A leftover log contains pages of the removed database. A new database with the same name would
