@@ -104,9 +104,18 @@ impl ScenarioStore {
             Self::Sqlite(file) => {
                 let database = rusqlite::Connection::open(file.path()).unwrap();
                 database.pragma_update(None, "foreign_keys", false).unwrap();
-                database
-                    .execute_batch("DELETE FROM plan_terms; DELETE FROM plans")
+                let mut tables = database
+                    .prepare(
+                        "SELECT DISTINCT m.name FROM sqlite_schema m, pragma_table_info(m.name) c
+                         WHERE m.type = 'table' AND c.name = 'plan_id'",
+                    )
                     .unwrap();
+                let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+                for table in tables.map(Result::unwrap) {
+                    database
+                        .execute(&format!("DELETE FROM {table}"), [])
+                        .unwrap();
+                }
             }
             Self::Postgres { database, .. } => {
                 database.run_sql("TRUNCATE planwright.plans CASCADE");

@@ -99,7 +99,9 @@ fn agent_list_says_how_an_agent_is_run_and_what_is_missing() {
     let said = host.run(&["agent", "list"]).finish();
     let line = said.stdout.lines().find(|line| line.starts_with("claude "));
     let words: Vec<&str> = line.unwrap().split_whitespace().collect();
-    let expected = ["claude", "preset", "999.1.0", "Node.js", "22,", "login"];
+    let expected = [
+        "claude", "preset", "999.1.0", "stream", "Node.js", "22,", "login",
+    ];
     assert_eq!(words[..expected.len()], expected, "{said:?}");
     assert!(said.stderr.contains("planwright doctor"), "{said:?}");
 }

@@ -159,6 +159,8 @@ impl Newcomer {
 const NORMALIZED: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{10}\b", "0123456789"),
     (r"\b[0-9a-f]{7}\.\.[0-9a-f]{7}\b", "0123456..789abcd"),
+    // Whoever runs the tests.
+    (r"(The plan was applied by) \S+", "$1 ada"),
     // A busy machine takes longer.
     (r"(?m)^(✓ done .*?|  run .*?) · \d+ s\b", "$1"),
     (r"(?m)^  time +\S+\n", ""),
