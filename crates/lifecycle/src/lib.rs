@@ -67,7 +67,7 @@ pub use perform::{
     SubmitExceptions, UndoPlan, whole_result_of,
 };
 pub use projects::{ForceRemoval, Projects};
-pub use results::{NumberedResult, ResultSource};
+pub use results::{NumberedResult, ResultSource, result_of_event};
 pub use rules::Rules;
 pub use sandbox::{ContentKind, FileChange, FileVersions, HunkPart, LineRegion};
 pub use transcript_stream::{TranscriptStart, TranscriptStream};

@@ -42,7 +42,8 @@ pub(crate) fn collect_results(history: &[RecordedEvent]) -> Vec<NumberedResult> 
         .collect()
 }
 
-fn result_of_event(event: &Event) -> Option<(&ResultContent, ResultSource)> {
+/// Returns the result that an event makes, if it makes one.
+pub fn result_of_event(event: &Event) -> Option<(&ResultContent, ResultSource)> {
     match event {
         Event::Created(created) => created
             .result

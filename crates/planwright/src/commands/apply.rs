@@ -451,7 +451,7 @@ pub fn describe_landing(app: &App, outcome: LandingOutcome) -> Result<CommandAns
                 app.remember_plan(rest);
                 let rest = app.lifecycle()?.short_handle(rest)?;
                 answer.messages.push(UserMessage {
-                    level: "warn",
+                    level: "info",
                     text: format!("The rest is now plan {rest}."),
                 });
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
+use lifecycle::result_of_event;
 use plan::event::Event;
 use plan::transcript::{
     ChecklistStatus, NoticeLevel, PermissionStatus, ToolCallEntry, ToolCallStatus, ToolCallUpdate,
@@ -13,7 +14,7 @@ use plan::transcript::{
 use plan::{Epoch, Phase, PlanVersion};
 use store::{StoredEvent, StoredTranscriptEntry, TranscriptPosition};
 
-use super::event_words::{EventContext, describe_caller, describe_event, makes_result};
+use super::event_words::{EventContext, describe_caller, describe_event};
 use super::offered_forms::OfferedForms;
 use super::plan_head::{PlanHead, read_head};
 use super::visible::{format_age, format_elapsed, visible};
@@ -106,7 +107,7 @@ pub async fn show_activity(
             let mut timeline = Vec::new();
             for stored in events.iter().rev() {
                 let event = &stored.recorded.event;
-                let result = makes_result(event).then_some(number);
+                let result = result_of_event(event).map(|_| number);
                 number -= u32::from(result.is_some());
                 let words = describe_event(
                     event,

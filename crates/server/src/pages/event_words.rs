@@ -130,7 +130,7 @@ pub fn describe_event(event: &Event, context: EventContext) -> EventWords {
             };
             step("says", "", text)
         }
-        Event::QuestionExpired => step("waiting", "bad", "Nobody answered in time"),
+        Event::QuestionExpired => step("waiting", "bad", "The question was not answered in time"),
         Event::PermissionAsked { call, .. } => {
             let text = format!("Asked to {}", first_line(call.summary.as_str()));
             step("key", "attention", text)
@@ -178,42 +178,6 @@ pub fn describe_event(event: &Event, context: EventContext) -> EventWords {
             });
             step("cancelled", "", text)
         }
-    }
-}
-
-/// Whether an event makes a result.
-pub fn makes_result(event: &Event) -> bool {
-    match event {
-        Event::Created(created) => created.result.is_some(),
-        Event::ExecuteCompleted { .. } | Event::ResultPicked { .. } => true,
-        Event::GateHeld { .. }
-        | Event::Claimed { .. }
-        | Event::BasesRecorded { .. }
-        | Event::DecisionsRecorded { .. }
-        | Event::StrategizeCompleted { .. }
-        | Event::ExecuteEntered { .. }
-        | Event::ChangesetSealed { .. }
-        | Event::Approved { .. }
-        | Event::ApplyEntered { .. }
-        | Event::ApplyPrepared { .. }
-        | Event::ApplyWithdrawn { .. }
-        | Event::Landed { .. }
-        | Event::Constrained { .. }
-        | Event::Failed { .. }
-        | Event::RetryScheduled { .. }
-        | Event::Retried { .. }
-        | Event::Asked { .. }
-        | Event::Answered { .. }
-        | Event::QuestionExpired
-        | Event::PermissionAsked { .. }
-        | Event::PermissionAnswered { .. }
-        | Event::Revised { .. }
-        | Event::Reverted { .. }
-        | Event::Released { .. }
-        | Event::Reclaimed { .. }
-        | Event::Waived { .. }
-        | Event::RuledOn { .. }
-        | Event::Cancelled { .. } => false,
     }
 }
 
