@@ -1,4 +1,4 @@
-//! Everything about one plan, for whoever shows it.
+//! Everything that a surface shows about one plan.
 
 use std::path::PathBuf;
 

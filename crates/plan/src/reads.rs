@@ -182,7 +182,7 @@ pub enum LedgerReads {
 pub enum ReviewReads {
     #[default]
     None,
-    /// What people noted about the plan. Whoever changes it reads the plan exclusively.
+    /// The reviews of the plan. A command that changes one reads the plan exclusively.
     OfPlan,
 }
 

@@ -523,7 +523,7 @@ impl Sandboxes {
                 .join(epoch.to_string());
             let error = error.explain_full_disk(&directory);
             if error.is_out_of_space() {
-                // Whoever frees space next must not fill the disk again with half a sandbox.
+                // Half a sandbox must not take the space that is freed next.
                 let _ = files::remove_tree(&directory.join(key.dir_name()));
             }
             error

@@ -1,4 +1,4 @@
-// The activity of a plan: follows the agent to its newest words, or holds still while somebody reads.
+// The activity of a plan: follows the agent to its newest words, or holds still while it is paused.
 
 let isFollowing = true;
 let paused = false;

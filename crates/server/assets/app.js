@@ -262,7 +262,7 @@ document.addEventListener("click", (event) => {
   go(link.getAttribute("href"));
 });
 
-/// A menu closes when somebody does something else.
+/// Closes a menu on a click or focus elsewhere.
 function closeMenus(except) {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(except)) menu.open = false;

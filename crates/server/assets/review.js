@@ -1,4 +1,4 @@
-// The review: viewed files, which hunks land, comments, more context, and what is new since somebody looked.
+// The review: viewed files, which hunks land, comments, more context, and what is new since the reader looked.
 
 import { bindChoices } from "./choices.js";
 import { bindComments, findSelectedLines, rememberSent } from "./comments.js";
@@ -46,7 +46,7 @@ function switchLayout(reload) {
   reload();
 }
 
-/// Who sees a plan's result for the first time has looked at it. Later results are new until somebody says otherwise.
+/// The first result that a person sees counts as looked at. Later results are new until they press "Got it".
 function rememberLook(root, plan) {
   if (readDraft(`${plan.toLowerCase()}:looked`, 0) === 0) setLooked(root, plan);
 }

@@ -308,7 +308,7 @@ pub fn land_plan(
     describe_landing(app, outcome)
 }
 
-/// Says that git knows nobody to name as the author of the commit that landed. git itself would refuse to commit.
+/// Warns that git has no author for the commit that landed. git itself would refuse to commit.
 fn find_missing_author(app: &App, plan: &Plan) -> Option<String> {
     let makes_commit = |step: &RefMove| step.target.starts_with("refs/heads/");
     if !plan.landed().iter().any(makes_commit) {

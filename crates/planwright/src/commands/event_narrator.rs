@@ -43,7 +43,7 @@ impl EventNarrator {
             return String::new();
         };
         let who = match (&recorded.event, &self.execution_agent) {
-            // Whoever drives the plan only passes it on.
+            // The process that drives the plan only reports this.
             (
                 Event::ExecuteCompleted { .. }
                 | Event::DecisionsRecorded { .. }

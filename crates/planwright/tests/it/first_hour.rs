@@ -35,7 +35,7 @@ say '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t
 end 'The test raced the clock. retry() now takes one, so that the test decides what time it is and no longer depends on how busy the machine is.'
 "#;
 
-/// Somebody with a repository, and without anything of Planwright's.
+/// A person with a repository who has not used Planwright yet.
 struct Newcomer {
     program: TestProgram,
     home: tempfile::TempDir,
@@ -159,7 +159,7 @@ impl Newcomer {
 const NORMALIZED: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{10}\b", "0123456789"),
     (r"\b[0-9a-f]{7}\.\.[0-9a-f]{7}\b", "0123456..789abcd"),
-    // Whoever runs the tests.
+    // The user who runs the tests.
     (r"(The plan was applied by) \S+", "$1 ada"),
     // A busy machine takes longer.
     (r"(?m)^(✓ done .*?|  run .*?) · \d+ s\b", "$1"),

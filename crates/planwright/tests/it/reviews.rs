@@ -387,7 +387,7 @@ fn whole_result_is_brought_back_after_its_picked_part_did_not_land() {
     assert_eq!(all.len(), 4);
     let nothing = env.run_expecting(0, &["drop", &plan, "--restore"]);
     assert_eq!(nothing["change"], Value::Null);
-    // Somebody changed the same line.
+    // Another commit changed the same line.
     let before = env.repo.read_file("src/a.txt");
     let theirs = before.replacen(before.lines().next().unwrap(), "THEIRS", 1);
     env.repo.write_file("src/a.txt", &theirs);

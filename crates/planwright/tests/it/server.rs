@@ -684,7 +684,7 @@ fn removed_store_is_answered_with_503_until_it_is_back() {
     assert_eq!(plans["plans"].as_array().unwrap().len(), 1, "{plans}");
 }
 
-/// Whoever looked at another result than the one that would land has not approved it.
+/// A person who saw another result than the one that would land has not approved it.
 #[test]
 fn result_lands_only_if_it_is_the_one_that_was_shown() {
     let env = new_env();

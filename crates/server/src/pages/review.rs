@@ -65,7 +65,7 @@ struct ReviewTemplate {
     news: Option<ReviewNews>,
 }
 
-/// What is new since somebody looked.
+/// What is new since the reader looked.
 struct ReviewNews {
     since: u32,
     new_parts: usize,

@@ -20,7 +20,7 @@ pub(super) struct DatabaseFile {
     path: PathBuf,
     display_path: String,
     probe: FileSystemProbe,
-    /// The file was there before. Its plans are not gone only because somebody moved it.
+    /// The file was there before. A missing file does not mean that its plans are gone.
     was_found: AtomicBool,
 }
 

@@ -242,7 +242,7 @@ fn a_network_file_system_is_refused_before_anything_is_created() {
     assert!(matches!(refused, StoreError::NetworkFileSystem { .. }));
 }
 
-/// Whoever asks in the meantime must not be told that there are no plans, and must not start a new store.
+/// A read in the meantime must not report that there are no plans, and a write must not start a new store.
 #[test]
 fn a_removed_file_is_an_unreachable_store_until_it_is_back() {
     let directory = tempfile::tempdir().unwrap();

@@ -157,7 +157,7 @@ impl PermissionOffer<'_> {
         self.observer.send(&message_update(&text));
     }
 
-    /// An unavailable store is no news.
+    /// If the store is unavailable, the question counts as open.
     fn is_open(&self, request: Digest) -> bool {
         let Ok(row) = self.lifecycle.get_plan(self.plan_id) else {
             return true;

@@ -100,7 +100,7 @@ impl PermissionPrompter<'_> {
         }
     }
 
-    /// An unavailable store is no news.
+    /// Ignores an unavailable store.
     fn is_open(&self, request: Digest) -> bool {
         let Ok(row) = self.lifecycle.get_plan(self.plan_id) else {
             return true;

@@ -271,7 +271,7 @@ fn a_replaced_file_is_detected() {
     fs::remove_dir_all(dir.directory.path()).unwrap();
     assert_unreachable(&store.read_plan(plan_id(1)).unwrap_err());
     assert_unreachable(&write_error(&store));
-    // Whoever starts without it gets a new store.
+    // A process that starts without the file gets a new store.
     let store = dir.store();
     create(&store, plan_id(4)).unwrap();
     assert_eq!(verify_counts(&store), (1, 1));
