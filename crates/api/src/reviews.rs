@@ -74,7 +74,7 @@ pub struct RewrittenComment {
 pub enum ReviewError {
     #[error("the plan does not change `{0}`")]
     NotChanged(TreePath),
-    #[error("`{path}` has no lines {first_line} to {last_line} on the {} side", .side.as_str())]
+    #[error("`{path}` has no {} in its {} version", describe_lines(*.first_line, *.last_line), .side.as_str())]
     NoSuchLines {
         path: TreePath,
         side: DiffSide,
@@ -87,6 +87,13 @@ pub enum ReviewError {
     NoSuchHunk(HunkId),
     #[error(transparent)]
     Engine(#[from] LifecycleError),
+}
+
+fn describe_lines(first: u32, last: u32) -> String {
+    match first == last {
+        true => format!("line {first}"),
+        false => format!("lines {first} to {last}"),
+    }
 }
 
 /// Shows the caller's review beside the plan's current changes.

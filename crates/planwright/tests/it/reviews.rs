@@ -252,7 +252,11 @@ fn a_review_is_written_and_sent_in_the_terminal() {
         (&["add", "new.txt"][..], 2, "does not name lines"),
         (&["add", "new.txt:1"], 2, "The text is missing"),
         (&["add", "gone.txt:1", "x"], 3, "does not change `gone.txt`"),
-        (&["add", "new.txt:1", "x", "--old"], 3, "no lines 1 to 1"),
+        (
+            &["add", "new.txt:1", "x", "--old"],
+            3,
+            "has no line 1 in its old version",
+        ),
         (&["edit", "9", "x"], 3, "no draft comment 9"),
         (&["drop", "x"], 2, "not the number of a comment"),
         (
